@@ -1,0 +1,22 @@
+"""Settings of every test run: nothing of the user's environment or cache decides what a test sees."""
+
+import os
+import shutil
+import tempfile
+
+# jax is what the differential tests compare with; on a machine with an accelerator it would take that.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# Tests that need another backend say so themselves.
+os.environ.pop("XLAPY_BACKEND", None)
+
+_own_cache: str | None = None
+if "XLAPY_CACHE_DIR" not in os.environ:
+    # One cache of compiled programs for the run: worker processes inherit the variable.
+    _own_cache = tempfile.mkdtemp(prefix="xlapy-test-cache-")
+    os.environ["XLAPY_CACHE_DIR"] = _own_cache
+
+
+def pytest_unconfigure() -> None:
+    """Remove the cache; only the process that made it does so."""
+    if _own_cache is not None:
+        shutil.rmtree(_own_cache, ignore_errors=True)
