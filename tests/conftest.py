@@ -1,10 +1,10 @@
-"""Settings of every test run: nothing of the user's environment or cache decides what a test sees."""
+"""Settings of every test run: a user's environment and cache decide nothing that a test sees."""
 
 import os
 import shutil
 import tempfile
 
-# jax is what the differential tests compare with; on a machine with an accelerator it would take that.
+# The differential tests compare with jax, which would take an accelerator where there is one.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Tests that need another backend say so themselves.
 os.environ.pop("XLAPY_BACKEND", None)

@@ -1,6 +1,6 @@
-"""The layers of the package hold: who may import whom, where jaxlib may stand, and how long a file may be.
+"""The layers of the package hold: who may import whom, where jaxlib stands, how long files are.
 
-Imports are read from the syntax tree, so one inside a function counts like one at the top of a module.
+Imports are read from the syntax tree: one inside a function counts like one at the top.
 """
 
 import ast
@@ -13,8 +13,9 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "xlapy"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# A unit is a module or a package directly under xlapy. A unit imports from lower layers, from itself, and, where its layer
-# is not in SEPARATE, from its own layer as long as that makes no cycle. A new unit is added here on purpose.
+# A unit is a module or a package directly under xlapy. It imports from lower layers, from itself,
+# and, where its layer is not in SEPARATE, from its own layer as long as that makes no cycle.
+# A new unit is added here on purpose.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"errors", "dtypes", "specs", "tree", "source", "sharding", "_jaxlib"}),
     frozenset({"tensor"}),
@@ -56,7 +57,7 @@ class Import:
 def imports_of(source: str, package: tuple[str, ...]) -> Iterator[Import]:
     """Every import in a module's text; `package` is what a relative import starts from.
 
-    `from a import b` yields `a.b`: whether b is a module or a name in one makes no difference to the layer.
+    `from a import b` yields `a.b`: whether b is a module or a name in one does not matter here.
     """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -39,7 +39,7 @@ def documents() -> list[Path]:
 
 
 def public_functions(module: ModuleType) -> dict[str, Callable[..., object]]:
-    """The functions and classes that a module offers: those in `__all__`, or without it the public names of its own."""
+    """What a module offers: its `__all__`, or without one the public names that it has."""
     names = getattr(module, "__all__", None)
     if names is None:
         names = [name for name in vars(module) if not name.startswith("_")]
@@ -105,7 +105,7 @@ def test_docstring_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.M
 def test_code_in_documents_runs(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ```python blocks of a page run in order, in one namespace; ```python fragment marks one that cannot."""
+    """A page's ```python blocks run in order in one namespace; "fragment" marks one that cannot."""
     text = path.read_text()
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": path.stem}
