@@ -1,0 +1,373 @@
+"""Numpy kernels of the elementwise ops: ``kernel(x[, y]) -> array`` of the operands' dtype.
+
+Operands have one dtype and broadcast as in numpy. Values at the edges (division by zero,
+overflow, nan, signed zeros) are those of XLA on CPU. Numpy's floating-point warnings are expected
+to be off: the interpreter wraps a whole run in one ``np.errstate(all="ignore")``, because doing it
+here would cost more than a small operation. For the same reason the hot kernels are the bare
+numpy ufuncs; results of rank 0 may be numpy scalars.
+
+Floats narrower than 32 bits are computed in float32 and rounded once.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from xlapy.ops import complex_functions, special_functions
+from xlapy.ops.bit_kernels import (
+    NARROW_INT_BITS,
+    bitcast_convert,
+    count_leading_zeros,
+    is_signed,
+    mulhi,
+    next_after,
+    popcnt,
+    reduce_precision,
+    shift_left,
+    shift_right_arithmetic,
+    shift_right_logical,
+    total_order_key,
+    widened,
+)
+
+__all__ = [
+    "abs_", "acos", "acosh", "add", "and_", "asin", "asinh", "atan", "atan2", "atanh",
+    "bessel_i1e", "bitcast_convert", "cbrt", "ceil", "clamp", "compare", "complex_", "conj",
+    "convert", "cosh", "cosine", "count_leading_zeros", "digamma", "divide", "erf", "erf_inv",
+    "erfc", "exponential", "exponential_minus_one", "floor", "imag", "is_finite", "is_inf",
+    "is_neg_inf", "is_pos_inf", "lgamma", "log", "log_plus_one", "logistic", "maximum",
+    "minimum", "mulhi", "multiply", "negate", "next_after", "not_", "or_", "polygamma", "popcnt",
+    "power", "real", "reduce_precision", "remainder", "round_nearest_afz", "round_nearest_even",
+    "rsqrt", "select", "shift_left", "shift_right_arithmetic", "shift_right_logical", "sign",
+    "sine", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "xor", "zeta",
+]  # fmt: skip
+
+Array = NDArray[Any]
+Direction = Literal["EQ", "NE", "LT", "LE", "GT", "GE"]
+
+# --- two operands ------------------------------------------------------------------------------
+
+add = np.add  # on bools: or
+multiply = np.multiply  # on bools: and
+
+
+def subtract(x: Array, y: Array) -> Array:
+    """``x - y``."""
+    if x.dtype.kind == "b":
+        return np.not_equal(x, y)
+    return np.subtract(x, y)
+
+
+def divide(x: Array, y: Array) -> Array:
+    """``x / y``; integers truncate, ``x / 0`` is all ones, ``MIN / -1`` is ``MIN``."""
+    kind = x.dtype.kind
+    if kind == "f":
+        return np.divide(x, y)
+    if kind in "iu" or x.dtype in NARROW_INT_BITS:
+        return _integer_divide(x, y)
+    return np.divide(x, y)
+
+
+def _integer_divide(x: Array, y: Array) -> Array:
+    dtype = x.dtype
+    x, y = widened(x), widened(y)
+    one = y.dtype.type(1)
+    zero = y == 0
+    safe = np.where(zero, one, y)
+    quotient = np.floor_divide(x, safe)
+    if is_signed(x.dtype):  # floor -> truncate: one more where inexact and the signs differ
+        inexact = quotient * safe != x
+        quotient = quotient + (inexact & ((x < 0) != (safe < 0)))
+    ones = np.invert(y.dtype.type(0))
+    return np.where(zero, ones, quotient).astype(dtype)
+
+
+def remainder(x: Array, y: Array) -> Array:
+    """The rest of truncating division, with the sign of ``x``; ``x % 0`` is ``x`` on integers."""
+    if x.dtype.kind in "iu" or x.dtype in NARROW_INT_BITS:
+        a, b = widened(x), widened(y)
+        zero = b == 0
+        rest = np.fmod(a, np.where(zero, b.dtype.type(1), b))
+        return np.where(zero, a, rest).astype(x.dtype)
+    return np.fmod(x, y)
+
+
+def power(x: Array, y: Array) -> Array:
+    """``x ** y``; a negative exponent of an integer gives 0 unless ``x`` is 1 or -1."""
+    kind = x.dtype.kind
+    if kind == "f":
+        return np.power(x, y)
+    if kind == "c":
+        return complex_functions.power(x, y)
+    if kind in "iu" or x.dtype in NARROW_INT_BITS:
+        return _integer_power(x, y)
+    return np.power(x, y)
+
+
+def _integer_power(x: Array, y: Array) -> Array:
+    dtype = x.dtype
+    x, y = np.broadcast_arrays(widened(x), widened(y))
+    base, exponent = x, y
+    one, zero = x.dtype.type(1), x.dtype.type(0)
+    result = np.full(x.shape, one, x.dtype)
+    for _ in range(6):  # as XLA: only the low 6 bits of the exponent count
+        result = np.where(exponent & one, result * base, result)
+        base, exponent = base * base, exponent >> one
+    if is_signed(x.dtype):
+        minus = -one
+        inverse = np.where(x == 1, one, np.where(x == -1, np.where(y & one, minus, one), zero))
+        result = np.where(y < 0, inverse, result)
+    return np.asarray(result).astype(dtype)
+
+
+def maximum(x: Array, y: Array) -> Array:
+    """The larger; nan if either is nan."""
+    if x.dtype in NARROW_INT_BITS:
+        return np.maximum(widened(x), widened(y)).astype(x.dtype)
+    return np.maximum(x, y)
+
+
+def minimum(x: Array, y: Array) -> Array:
+    """The smaller; nan if either is nan."""
+    if x.dtype in NARROW_INT_BITS:
+        return np.minimum(widened(x), widened(y)).astype(x.dtype)
+    return np.minimum(x, y)
+
+
+def atan2(y: Array, x: Array) -> Array:
+    """The angle of ``x + i y``."""
+    if x.dtype.kind == "c":
+        return complex_functions.atan2(y, x)
+    return np.arctan2(y, x)
+
+
+def complex_(x: Array, y: Array) -> Array:
+    """``x + i y``."""
+    return complex_functions.compose(x, y)
+
+
+def _bitwise(ufunc: np.ufunc) -> Callable[[Array, Array], Array]:
+    def kernel(x: Array, y: Array) -> Array:
+        if x.dtype in NARROW_INT_BITS:
+            return np.asarray(ufunc(widened(x), widened(y))).astype(x.dtype)
+        return ufunc(x, y)  # type: ignore[no-any-return]
+
+    return kernel
+
+
+and_ = _bitwise(np.bitwise_and)
+or_ = _bitwise(np.bitwise_or)
+xor = _bitwise(np.bitwise_xor)
+
+_COMPARISONS: dict[str, np.ufunc] = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+
+
+def compare(
+    x: Array, y: Array, *, direction: Direction, compare_type: str | None = None
+) -> NDArray[np.bool]:
+    """A comparison; TOTALORDER has -nan < -inf < -0 < +0 < inf < nan."""
+    if compare_type == "TOTALORDER":
+        x, y = total_order_key(x), total_order_key(y)
+    return _COMPARISONS[direction](x, y)  # type: ignore[no-any-return]
+
+
+# --- three operands ----------------------------------------------------------------------------
+
+
+def clamp(lo: Array, x: Array, hi: Array) -> Array:
+    """``min(max(lo, x), hi)``."""
+    return minimum(maximum(lo, x), hi)
+
+
+def select(pred: NDArray[np.bool], a: Array, b: Array) -> Array:
+    """``a`` where ``pred`` holds, else ``b``."""
+    return np.where(pred, a, b)
+
+
+# --- one operand: arithmetic -------------------------------------------------------------------
+
+
+def negate(x: Array) -> Array:
+    """``-x``."""
+    if x.dtype in NARROW_INT_BITS:
+        return np.negative(widened(x)).astype(x.dtype)
+    return np.negative(x)
+
+
+def abs_(x: Array) -> Array:
+    """``|x|``, real for complex operands; the minimum of a signed integer stays itself."""
+    if x.dtype in NARROW_INT_BITS:
+        return np.absolute(widened(x)).astype(x.dtype)
+    return np.absolute(x)
+
+
+def sign(x: Array) -> Array:
+    """-1, 0 or 1; keeps -0.0 and nan; ``z / |z|`` for complex operands."""
+    if x.dtype.kind == "c":
+        return complex_functions.sign(x)
+    if x.dtype in NARROW_INT_BITS:
+        return np.sign(widened(x)).astype(x.dtype)
+    if x.dtype.kind in "iu":
+        return np.sign(x)
+    return np.where(x == 0, x, np.sign(x))
+
+
+def not_(x: Array) -> Array:
+    """Every bit inverted; logical not for bools."""
+    if x.dtype in NARROW_INT_BITS:
+        return np.invert(widened(x)).astype(x.dtype)
+    return np.invert(x)
+
+
+square = np.square
+
+
+def conj(x: Array) -> Array:
+    """The complex conjugate."""
+    return np.conjugate(x)
+
+
+def real(x: Array) -> Array:
+    """The real part; a real operand itself."""
+    return np.asarray(x.real) if x.dtype.kind == "c" else x
+
+
+def imag(x: Array) -> Array:
+    """The imaginary part; 0 for a real operand."""
+    return np.asarray(x.imag) if x.dtype.kind == "c" else np.zeros_like(x)
+
+
+# --- one operand: rounding and tests -----------------------------------------------------------
+
+floor = np.floor
+ceil = np.ceil
+round_nearest_even = np.rint
+is_finite = np.isfinite
+is_inf = np.isinf
+
+
+def round_nearest_afz(x: Array) -> Array:
+    """The nearest integer, ties away from zero."""
+    whole = np.trunc(x)
+    away = np.abs(x - whole) >= x.dtype.type(0.5)
+    return np.copysign(np.where(away, np.abs(whole) + x.dtype.type(1), whole), x)
+
+
+def is_pos_inf(x: Array) -> NDArray[np.bool]:
+    """Whether ``x`` is +inf."""
+    return np.isinf(x) & ~np.signbit(x)
+
+
+def is_neg_inf(x: Array) -> NDArray[np.bool]:
+    """Whether ``x`` is -inf."""
+    return np.isinf(x) & np.signbit(x)
+
+
+# --- one operand: elementary functions ---------------------------------------------------------
+
+
+def _elementary(
+    function: Callable[..., Any], complex_function: Callable[..., Array]
+) -> Callable[[Array], Array]:
+    def kernel(x: Array) -> Array:
+        kind = x.dtype.kind
+        if kind == "f":
+            return function(x)  # type: ignore[no-any-return]
+        if kind == "c":
+            return complex_function(x)
+        return function(x)  # type: ignore[no-any-return]
+
+    return kernel
+
+
+def _rsqrt(x: Array) -> Array:
+    return np.reciprocal(np.sqrt(x))
+
+
+def _logistic(x: Array) -> Array:
+    one = x.dtype.type(1)
+    return np.reciprocal(np.exp(-x) + one)
+
+
+exponential = _elementary(np.exp, complex_functions.exp)
+exponential_minus_one = _elementary(np.expm1, complex_functions.expm1)
+log = _elementary(np.log, complex_functions.log)
+log_plus_one = _elementary(np.log1p, complex_functions.log1p)
+sqrt = _elementary(np.sqrt, complex_functions.sqrt)
+rsqrt = _elementary(_rsqrt, complex_functions.rsqrt)
+cbrt = _elementary(np.cbrt, complex_functions.cbrt)
+logistic = _elementary(_logistic, complex_functions.logistic)
+sine = _elementary(np.sin, complex_functions.sin)
+cosine = _elementary(np.cos, complex_functions.cos)
+tan = _elementary(np.tan, complex_functions.tan)
+tanh = _elementary(np.tanh, complex_functions.tanh)
+sinh = _elementary(np.sinh, complex_functions.sinh)
+cosh = _elementary(np.cosh, complex_functions.cosh)
+asin = _elementary(np.arcsin, complex_functions.asin)
+acos = _elementary(np.arccos, complex_functions.acos)
+atan = _elementary(np.arctan, complex_functions.atan)
+asinh = _elementary(np.arcsinh, complex_functions.asinh)
+acosh = _elementary(np.arccosh, complex_functions.acosh)
+atanh = _elementary(np.arctanh, complex_functions.atanh)
+
+# --- one operand: special functions, computed in float64 ---------------------------------------
+
+
+def _special(function: Callable[..., Array]) -> Callable[..., Array]:
+    def kernel(*operands: Array) -> Array:
+        wide = function(*(np.asarray(x, np.float64) for x in operands))
+        return np.asarray(wide).astype(operands[0].dtype)
+
+    return kernel
+
+
+erf = _special(special_functions.erf)
+erfc = _special(special_functions.erfc)
+erf_inv = _special(special_functions.erf_inv)
+lgamma = _special(special_functions.lgamma)
+digamma = _special(special_functions.digamma)
+polygamma = _special(special_functions.polygamma)
+zeta = _special(special_functions.zeta)
+bessel_i1e = _special(special_functions.bessel_i1e)
+
+# --- conversion --------------------------------------------------------------------------------
+
+
+def convert(x: Array, dtype: DTypeLike) -> Array:
+    """``x`` in another type: floats to integers saturate, nan gives 0, complex drops imag."""
+    x, target = np.asarray(x), np.dtype(dtype)
+    source = x.dtype
+    if source == target:
+        return x
+    if source.kind == "c" and target.kind != "c":
+        x = x.real
+    if target.kind == "b":
+        return x != x.dtype.type(0)
+    integral = target.kind in "iu" or target in NARROW_INT_BITS
+    if integral and x.dtype.kind not in "biu" and x.dtype not in NARROW_INT_BITS:
+        return _float_to_integer(x, target)
+    if x.dtype in NARROW_INT_BITS:
+        x = widened(x)
+    return x.astype(target)
+
+
+def _float_to_integer(x: Array, target: np.dtype[Any]) -> Array:
+    info: Any = ml_dtypes.iinfo(target)
+    low, high = int(info.min), int(info.max)
+    x = x.astype(np.float64)
+    x = np.where(np.isnan(x), 0.0, x)
+    # 2^63 - 1 and 2^64 - 1 are no float64, so the upper end is put in as an integer.
+    wide = np.dtype(np.uint64 if low == 0 else np.int64)
+    above = x >= float(high)
+    inside = np.where(above, 0.0, np.maximum(x, float(low))).astype(wide)
+    return np.where(above, wide.type(high), inside).astype(target)
