@@ -1,0 +1,266 @@
+"""Buffers: numpy arrays to devices and back."""
+
+# jaxlib carries few types; what leaves this package is annotated.
+# mypy: allow-subclassing-any, no-warn-return-any
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxlib import xla_client as xc
+
+from xlapy._jaxlib.types import Array, Buffer, Device, Placement, fail
+from xlapy.dtypes import TABLE
+from xlapy.errors import BackendError, UnsupportedOpError
+
+# XLA >= 0.11 has no 6-bit types any more and aborts the process where it meets one.
+_F6 = frozenset(d.numpy for d in TABLE if d.bits == 6)
+_DTYPES = frozenset(d.numpy for d in TABLE) - _F6
+_BITS = {d.numpy: max(d.bits, 8) if d.kind == "bool" else d.bits for d in TABLE}
+_NARROW_SIGNED = frozenset(d.numpy for d in TABLE if d.kind == "int" and d.bits < 8)
+
+
+class _Aval:
+    """What jaxlib asks an abstract value for; it belongs to jax elsewhere."""
+
+    __slots__ = ("dtype", "ndim", "shape", "weak_type")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.ndim = len(shape)
+        self.weak_type = False
+
+
+aval = functools.lru_cache(maxsize=4096)(_Aval)
+_replicated = xc.HloSharding.replicate()
+
+
+# 0.10.2 reads these attributes, which jax defines on its own classes; later versions do without.
+class _OneDevice(xc.SingleDeviceSharding):
+    memory_kind = None
+    is_fully_replicated = True
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+        return _replicated
+
+    def shard_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape
+
+
+class _ManyDevices(xc.GSPMDSharding):
+    memory_kind = None
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return self._hlo_sharding.is_replicated()
+
+    def _to_xla_hlo_sharding(self, ndim: int) -> Any:
+        return self._hlo_sharding
+
+    def shard_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if self._hlo_sharding.is_replicated():
+            return shape
+        tiles = self._hlo_sharding.tile_assignment_dimensions()[: len(shape)]
+        return tuple(-(-size // tile) for size, tile in zip(shape, tiles))
+
+
+@functools.lru_cache(maxsize=4096)
+def _single(device: Device) -> tuple[Placement, list[Device]]:
+    return _OneDevice(device), [device]
+
+
+def placement(devices: Sequence[Device], tiling: str = "replicated") -> Placement:
+    """Where the parts of an array lie.
+
+    Parameters
+    ----------
+    devices : sequence of Device
+    tiling : str
+        The sharding as HLO text writes it, without braces: ``"replicated"`` or
+        ``"devices=[2,1]<=[2]"``. Arrays whose parts hold different data although the program sees
+        them as one, such as those of replicas, are "replicated" too: jaxlib never compares the
+        parts.
+
+    Returns
+    -------
+    Placement
+    """
+    if len(devices) == 1:
+        return _single(devices[0])[0]
+    sharding = (
+        _replicated if tiling == "replicated" else xc.HloSharding.from_string("{" + tiling + "}")
+    )
+    return _ManyDevices(xc.DeviceList(tuple(devices)), sharding)
+
+
+_COPY_NOW = xc.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+_BORROW = xc.HostBufferSemantics.ZERO_COPY
+_batched_device_put = xc.batched_device_put
+
+
+def _checked(array: Array) -> Array:
+    """`array` in native byte order, or an error for what XLA has no element type for."""
+    native = array.dtype.newbyteorder("=")
+    if native in _DTYPES:
+        return array.astype(native)
+    if native in _F6:
+        raise UnsupportedOpError(f"XLA runs no 6-bit element types; got {native.name}")
+    raise BackendError(f"an array must have one of XLA's element types; got {array.dtype}")
+
+
+def put(array: Array, device: Device, borrow: bool = False) -> Buffer:
+    """Copy an array to a device.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        Any strides and byte order; its dtype is kept.
+    device : Device
+    borrow : bool
+        Let the device use the array's own memory where it can (aligned, contiguous, a CPU device).
+        Whoever writes to the array later changes the buffer.
+
+    Returns
+    -------
+    Buffer
+    """
+    if array.dtype not in _DTYPES:
+        array = _checked(array)
+    where, on = _single(device)
+    # Without the semantics, 0.10.2 may read the array after the call has returned, when it was
+    # written to.
+    return _batched_device_put(
+        aval(array.shape, array.dtype), where, [array], on, True,
+        enable_x64=True, host_buffer_semantics=_BORROW if borrow else _COPY_NOW,
+    )  # fmt: skip
+
+
+def put_shards(
+    arrays: Sequence[Array], shape: tuple[int, ...], where: Placement, devices: Sequence[Device]
+) -> Buffer:
+    """Copy one array to each device; together they are one array of `shape`."""
+    parts = [a if a.dtype in _DTYPES else _checked(a) for a in arrays]
+    return _batched_device_put(
+        aval(shape, parts[0].dtype), where, parts, list(devices), True,
+        enable_x64=True, host_buffer_semantics=_COPY_NOW,
+    )  # fmt: skip
+
+
+def assemble(parts: Sequence[Buffer], shape: tuple[int, ...], where: Placement) -> Buffer:
+    """One buffer over several devices, of one on each, in the order of `where`; not a copy."""
+    whole = aval(shape, parts[0].aval.dtype)
+    return xc.ArrayImpl(whole, where, list(parts), True, _skip_checks=True)
+
+
+def shards(buffer: Buffer) -> list[Buffer]:
+    """The part of a buffer on each of its devices, in order; nothing is copied."""
+    dtype, where = buffer.aval.dtype, buffer._sharding
+    if type(where) is not _ManyDevices:
+        return [buffer]
+    part_aval = aval(where.shard_shape(buffer.aval.shape), dtype)
+    return [
+        # The parts of a result carry no aval of their own, so they are wrapped anew.
+        xc.ArrayImpl(part_aval, _single(d)[0], [part], True, _skip_checks=True)
+        for part, d in zip(buffer._arrays, where._internal_device_list)
+    ]
+
+
+class _Memory:
+    """Bytes at an address, for numpy to read."""
+
+    def __init__(self, pointer: int, size: int) -> None:
+        self.__array_interface__ = {
+            "data": (pointer, True), "shape": (size,), "typestr": "|u1", "version": 3,
+        }  # fmt: skip
+
+
+def _read_memory(buffer: Buffer) -> Array:
+    """What 0.10.2 on the CPU gives no other way. Copied: a donation would free it below a view."""
+    shape, dtype = buffer.aval.shape, buffer.aval.dtype
+    count = math.prod(shape)
+    if count == 0:
+        return np.empty(shape, dtype)
+    bits = _BITS[dtype]
+    raw = np.array(_Memory(buffer.unsafe_buffer_pointer(), -(-count * bits // 8)))
+    if bits < 8:
+        # Several elements in a byte, the first in its lowest bits.
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        raw = ((raw[:, None] >> shifts) & ((1 << bits) - 1)).ravel()[:count]
+        if dtype in _NARROW_SIGNED:
+            sign = 1 << (bits - 1)
+            return ((raw ^ sign).astype(np.int8) - sign).astype(dtype).reshape(shape)
+    return raw.view(dtype).reshape(shape)
+
+
+def get(buffer: Buffer) -> Array:
+    """A buffer of one device as a read-only numpy array that shares its memory where it can.
+
+    Waits for the computation that makes it; its error, if any, is raised here.
+    """
+    try:
+        return np.asarray(memoryview(buffer))
+    except BufferError:
+        pass
+    except xc.XlaRuntimeError as error:
+        fail(error, "a computation failed")
+    # The buffer protocol has no bfloat16, no narrow types, and nothing on other devices than the
+    # CPU.
+    check_alive(buffer)
+    try:
+        read = getattr(buffer, "_to_np_array_did_copy", None)
+        if read is None and buffer.platform() != "cpu":
+            read = buffer._single_device_array_to_np_array_did_copy
+        if read is not None:
+            array: Array = read()[0]
+        else:
+            buffer.block_until_ready()
+            array = _read_memory(buffer)
+    except xc.XlaRuntimeError as error:
+        fail(error, "a computation failed")
+    array.flags.writeable = False
+    return array
+
+
+def check_alive(*buffers: Buffer) -> None:
+    """Raise a `BackendError` if the memory of a buffer was donated to a computation or deleted."""
+    for buffer in buffers:
+        if buffer.is_deleted():
+            shape = ",".join(map(str, buffer.aval.shape))
+            raise BackendError(
+                f"an array must not be used after it was donated or deleted; got "
+                f"{buffer.aval.dtype.name}[{shape}]: pass a copy, or leave it out of "
+                "donate_argnames"
+            )
+
+
+def delete(buffer: Buffer) -> None:
+    """Free the memory of a buffer now."""
+    buffer.delete()
+
+
+def block_until_ready(buffers: Sequence[Buffer]) -> None:
+    """Wait until the computations that make the buffers are done, and raise their errors."""
+    check_alive(*buffers)
+    try:
+        xc.batched_block_until_ready(list(buffers))
+    except xc.XlaRuntimeError as error:
+        fail(error, "a computation failed")
+
+
+def copy_to(buffer: Buffer, device: Device) -> Buffer:
+    """A copy of a single-device buffer on another device, of the same client or another."""
+    check_alive(buffer)
+    if buffer._sharding._device.client is not device.client:
+        return put(get(buffer), device)
+    where, on = _single(device)
+    try:
+        return xc.batched_copy_array_to_devices_with_sharding(
+            [buffer], [xc.DeviceList(tuple(on))], [where], [xc.ArrayCopySemantics.ALWAYS_COPY]
+        )[0]
+    except xc.XlaRuntimeError as error:
+        fail(error, "an array could not be copied")

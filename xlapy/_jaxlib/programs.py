@@ -1,0 +1,392 @@
+"""Programs as MLIR modules: read, written, transformed, and run by the reference interpreter."""
+
+# jaxlib carries few types; what leaves this package is annotated.
+# mypy: allow-subclassing-any, no-warn-return-any
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from jaxlib import _hlo, _jax
+from jaxlib import xla_client as xc
+from jaxlib.mlir import ir, passmanager
+from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _stablehlo
+
+from xlapy._jaxlib.types import Array, Module
+from xlapy.dtypes import TABLE, as_dtype
+from xlapy.errors import ArtifactError
+
+_BYTECODE = b"ML\xefR"
+_registry = ir.DialectRegistry()
+_jax_mlir_ext.register_dialects(_registry)
+
+
+def _context() -> Any:
+    # A new one for each program (2 ms): a context never frees a constant, so a shared one would
+    # only grow.
+    context = ir.Context()
+    context.enable_multithreading(False)
+    context.append_dialect_registry(_registry)
+    context.load_all_available_dialects()
+    _stablehlo.register_dialect(context)
+    _chlo.register_dialect(context)
+    _mlirHlo.register_mhlo_dialect(context)
+    _sdy.register_dialect(context)
+    return context
+
+
+@contextmanager
+def _diagnosed(context: Any, what: str) -> Iterator[None]:
+    """Turn MLIR's errors into `ArtifactError`, with the place and the text of each diagnostic."""
+    seen: list[str] = []
+
+    def handler(diagnostic: Any) -> bool:
+        place = str(diagnostic.location).removeprefix("loc(").removesuffix(")")
+        seen.append(f"{place}: {diagnostic.message}")
+        return True
+
+    attached = context.attach_diagnostic_handler(handler)
+    try:
+        yield
+    except ir.MLIRError as error:
+        lines = [
+            f"{_place(d.location)}{d.message}" for d in error.error_diagnostics
+        ] + seen or [error.message]  # fmt: skip
+        raise ArtifactError(f"{what}: {'; '.join(lines)}") from None
+    except (RuntimeError, ValueError) as error:
+        raise ArtifactError(f"{what}: {'; '.join(seen) or error}") from None
+    finally:
+        attached.detach()
+
+
+def _place(location: Any) -> str:
+    text = str(location).removeprefix("loc(").removesuffix(")")
+    if text == "unknown":
+        return ""
+    file, _, rest = text.rpartition('":')
+    line, _, column = rest.partition(":")
+    if not line.isdecimal():
+        return f"{text}: "
+    # MLIR calls a string it parses "-".
+    return f"line {line}, column {column}: " if file == '"-' else f"{file[1:]}:{line}: "
+
+
+def parse(program: str | bytes) -> Module:
+    """Read and verify a program.
+
+    Parameters
+    ----------
+    program : str or bytes
+        MLIR text, in any mix of StableHLO, CHLO, MHLO, Shardy, func and builtin; MLIR bytecode; or
+        a portable StableHLO artifact.
+
+    Returns
+    -------
+    Module
+        Keeps its context alive.
+
+    Raises
+    ------
+    ArtifactError
+        With the line and column of what is wrong.
+    """
+    context = _context()
+    with _diagnosed(context, "a program must be valid StableHLO"), context:
+        if isinstance(program, bytes) and program[:4] == _BYTECODE:
+            # Not `_jax.mlir.deserialize_portable_artifact`: that one crashes under a diagnostic
+            # handler.
+            return _stablehlo.deserialize_portable_artifact(context, program)
+        return ir.Module.parse(program)
+
+
+def text(module: Module, generic: bool = False, locations: bool = False) -> str:
+    """A module as text.
+
+    Parameters
+    ----------
+    module : Module
+    generic : bool
+        One form for all operations, the one that programs are emitted in, instead of the dialects'
+        own.
+    locations : bool
+        Keep where each operation comes from.
+    """
+    return module.operation.get_asm(print_generic_op_form=generic, enable_debug_info=locations)
+
+
+def generic_text(module: Module) -> str:
+    """A module in MLIR's generic form, with locations."""
+    return text(module, generic=True, locations=True)
+
+
+def clone(module: Module) -> Module:
+    """A module of its own, in a context of its own."""
+    return parse(_bytecode(module))
+
+
+def _bytecode(module: Module) -> bytes:
+    written = io.BytesIO()
+    module.operation.write_bytecode(written)
+    return written.getvalue()
+
+
+# --- transformations ------------------------------------------------------------------
+
+
+@functools.cache
+def _register_passes() -> None:
+    _stablehlo.register_stablehlo_passes()
+    _mlirHlo.register_mhlo_passes()
+
+
+def run_passes(module: Module, pipeline: str) -> Module:
+    """Run MLIR passes on a copy of a module.
+
+    Parameters
+    ----------
+    module : Module
+    pipeline : str
+        Passes on the module, by name: ``"canonicalize,cse,func.func(chlo-legalize-to-stablehlo)"``.
+
+    Returns
+    -------
+    Module
+
+    Raises
+    ------
+    ArtifactError
+        If a pass is unknown or fails.
+    """
+    _register_passes()
+    copy = clone(module)
+    context = copy.context
+    with _diagnosed(context, f"the passes {pipeline!r} must run"), context:
+        passmanager.PassManager.parse(f"builtin.module({pipeline})").run(copy.operation)
+    return copy
+
+
+def refine_shapes(module: Module, argument_types: Sequence[str]) -> Module:
+    """Make a program over dimensions of any size one over given sizes.
+
+    Parameters
+    ----------
+    module : Module
+        With ``?`` in the types of ``main``.
+    argument_types : sequence of str
+        The MLIR types of the arguments of ``main``, such as ``"tensor<8x4xf32>"``.
+
+    Returns
+    -------
+    Module
+        Without any ``?``.
+
+    Raises
+    ------
+    ArtifactError
+        If a dimension still depends on data, or an assertion of the program on its shapes fails.
+    """
+    refined = run_passes(
+        module, f"stablehlo-refine-arguments{{types={','.join(argument_types)}}}"
+    )  # fmt: skip
+    try:
+        return parse(_jax.mlir.refine_polymorphic_shapes(_bytecode(refined)))
+    except xc.XlaRuntimeError as error:
+        raise ArtifactError(
+            f"the program's shapes must follow from its arguments: {error}"
+        ) from None
+
+
+# --- artifacts ------------------------------------------------------------------------
+
+
+def current_version() -> str:
+    """The StableHLO version of this jaxlib, such as ``"1.17.0"``."""
+    return _stablehlo.get_current_version()
+
+
+def minimum_version() -> str:
+    """The oldest StableHLO version that this jaxlib reads and writes."""
+    return _stablehlo.get_minimum_version()
+
+
+def compatible_version(weeks: int) -> str:
+    """The StableHLO version that consumers as old as 4 or 12 weeks read."""
+    requirement = getattr(_stablehlo.StablehloCompatibilityRequirement, f"WEEK_{weeks}")
+    return _stablehlo.get_version_from_compatibility_requirement(requirement)
+
+
+def serialize_artifact(module: Module, version: str | None = None) -> bytes:
+    """A portable artifact, which consumers of `version` and later read.
+
+    Parameters
+    ----------
+    module : Module
+        CHLO operations become composites, MHLO ones custom calls, Shardy's annotations attributes.
+    version : str, optional
+        A StableHLO version; default the one that 12 weeks old consumers read.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    ArtifactError
+        If the version is unknown, or has no form for an operation in the module.
+    """
+    version = version or compatible_version(12)
+    try:
+        # It changes the module it is given. `hlo.serialize_portable_artifact` would drop CHLO and
+        # MHLO silently.
+        return _jax.mlir.serialize_portable_artifact(clone(module), version)
+    except (RuntimeError, ValueError) as error:
+        message = str(error).removeprefix("INVALID_ARGUMENT: ")
+        raise ArtifactError(
+            f"the program must have a form in StableHLO {version} (this jaxlib writes "
+            f"{minimum_version()} to {current_version()}): {message}"
+        ) from None
+
+
+# --- HLO ------------------------------------------------------------------------------
+
+
+def from_hlo(program: str | bytes) -> Module:
+    """Read an HLO program as StableHLO, with what that lacks in MHLO (``mhlo.fusion``, ...).
+
+    Parameters
+    ----------
+    program : str or bytes
+        HLO text, or a serialised ``HloModuleProto``.
+
+    Returns
+    -------
+    Module
+
+    Raises
+    ------
+    ArtifactError
+    """
+    try:
+        if isinstance(program, str):
+            program = _hlo.hlo_module_from_text(program).as_serialized_hlo_module_proto()
+        return parse(_jax.mlir.hlo_to_stablehlo(program))
+    except xc.XlaRuntimeError as error:
+        text = str(error).removeprefix("INVALID_ARGUMENT: ")
+        raise ArtifactError(f"a program must be valid HLO: {text}") from None
+
+
+def to_hlo(module: Module) -> str:
+    """The HLO that XLA makes of a StableHLO program, before it optimises."""
+    try:
+        return _jax.mlir.mlir_module_to_xla_computation(_bytecode(module)).as_hlo_text()
+    except xc.XlaRuntimeError as error:
+        raise ArtifactError(f"the program has no form in HLO: {error}") from None
+
+
+# --- the reference interpreter --------------------------------------------------------
+
+
+def evaluate(module: Module, arguments: Sequence[Array]) -> list[Array]:
+    """Run ``main`` with StableHLO's reference interpreter: slow, and what the specification means.
+
+    It aborts the process on some operations that it lacks, so call it in a child process.
+
+    Parameters
+    ----------
+    module : Module
+    arguments : sequence of numpy.ndarray
+
+    Returns
+    -------
+    list of numpy.ndarray
+    """
+    # Python can neither make nor read attributes of complex and narrow types. So the arguments
+    # become constants, written as text, and the results are split or converted to types that it
+    # reads, all within the program.
+    copy = clone(module)
+    main = next(op for op in copy.body.operations if _symbol(op) == "main")
+    kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    context = copy.context
+    with context:
+        main.attributes["sym_name"] = ir.StringAttr.get("xlapy.main")
+        main.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    functions = "\n".join(op.get_asm(use_local_scope=True) for op in copy.body.operations)
+    lines: list[str] = []
+    for i, (array, type_) in enumerate(zip(arguments, kind.inputs, strict=True)):
+        lines.append(f"%a{i} = stablehlo.constant {_dense(np.asarray(array))} : {type_}")
+    results = [str(t) for t in kind.results]
+    inputs = ", ".join(f"%a{i}" for i in range(len(arguments)))
+    types = ", ".join(map(str, kind.inputs))
+    bound = f"%r:{len(results)} = " if results else ""
+    lines.append(f"{bound}func.call @xlapy.main({inputs}) : ({types}) -> ({', '.join(results)})")
+    outputs: list[tuple[str, str]] = []
+    for i, type_ in enumerate(results):
+        dims, element = _split_type(type_)
+        readable = _READABLE.get(element)
+        if element.startswith("complex"):
+            part = f"{dims}{element[8:-1]}>"
+            for half in ("real", "imag"):
+                lines.append(f"%{half}{i} = stablehlo.{half} %r#{i} : ({type_}) -> {part}")
+                outputs.append((f"%{half}{i}", part))
+        elif readable is not None:
+            lines.append(f"%c{i} = stablehlo.convert %r#{i} : ({type_}) -> {dims}{readable}>")
+            outputs.append((f"%c{i}", f"{dims}{readable}>"))
+        else:
+            outputs.append((f"%r#{i}", type_))
+    names, kinds = (", ".join(part) for part in zip(*outputs)) if outputs else ("", "")
+    lines.append(f"return {names} : {kinds}" if outputs else "return")
+    body = "\n    ".join(lines)
+    wrapped = parse(
+        f"module {{\n{functions}\n  func.func @main() -> ({kinds}) {{\n    {body}\n  }}\n}}"
+    )
+    with _diagnosed(wrapped.context, "the reference interpreter failed"), wrapped.context:
+        found = iter([np.array(a) for a in _stablehlo.eval_module(wrapped, [])])
+    made: list[Array] = []
+    for type_ in results:
+        element = _split_type(type_)[1]
+        array = next(found)
+        if element.startswith("complex"):
+            array = _complex(array, next(found))
+        made.append(array.astype(as_dtype(element if element != "i1" else "pred").numpy))
+    return made
+
+
+# Elements that numpy can not read out of an MLIR attribute, and a type that holds each of their
+# values.
+_READABLE = {
+    **dict.fromkeys(("i2", "i4"), "i8"),
+    **dict.fromkeys(("ui2", "ui4"), "ui8"),
+    **{d.mlir: "f32" for d in TABLE if d.kind == "float" and d.bits <= 16},
+}
+
+
+def _symbol(op: Any) -> str:
+    return ir.StringAttr(op.attributes["sym_name"]).value if "sym_name" in op.attributes else ""
+
+
+def _split_type(type_: str) -> tuple[str, str]:
+    """``"tensor<2x3xf32>"`` as ``"tensor<2x3x"`` and ``"f32"``."""
+    match = re.fullmatch(r"(tensor<(?:\d+x)*)(.+)>", type_)
+    if match is None:
+        raise ArtifactError(f"the reference interpreter runs on arrays of known shape; got {type_}")
+    return match[1], match[2]
+
+
+def _complex(real: Array, imag: Array) -> Array:
+    # real + 1j * imag would make nan of an infinite part.
+    made = np.empty(real.shape, np.result_type(real, 1j))
+    made.real, made.imag = real, imag
+    return made
+
+
+def _dense(array: Array) -> str:
+    if array.dtype == np.bool_:
+        # Whether the bits of i1 are packed in hex has changed between versions of MLIR.
+        return f"dense<{str(array.tolist()).lower()}>" if array.size else "dense<>"
+    return f'dense<"0x{array.tobytes().hex()}">' if array.size else "dense<>"
