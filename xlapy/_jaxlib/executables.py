@@ -189,8 +189,10 @@ def make_runner(
     BackendError
         If the results are not what was compiled: they would be read as garbage.
     """
-    places: list[Placement] = list(where) if isinstance(where, (list, tuple)) else [where] *
-    len(results) _, compiled = signature(executable)
+    places: list[Placement] = [where] * len(results)
+    if isinstance(where, (list, tuple)):
+        places = list(where)
+    _, compiled = signature(executable)
     expected = [(p.shard_shape(s), d) for p, (s, d) in zip(places, results, strict=True)]
     if compiled != expected:
         raise BackendError(
