@@ -50,6 +50,7 @@ from xlapy._jaxlib.executables import (
     serialize,
     signature,
 )
+from xlapy._jaxlib.foreign import custom_call_targets, register_lapack, register_target
 
 if TYPE_CHECKING:
     from xlapy._jaxlib.programs import (
@@ -96,6 +97,7 @@ __all__ = [
     "cost_analysis",
     "cpu_client",
     "current_version",
+    "custom_call_targets",
     "delete",
     "deserialize",
     "devices",
@@ -117,6 +119,8 @@ __all__ = [
     "put",
     "put_shards",
     "refine_shapes",
+    "register_lapack",
+    "register_target",
     "run_passes",
     "serialize",
     "serialize_artifact",
