@@ -1,0 +1,164 @@
+"""What a backend is: where data lies and programs run."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from xlapy.specs import Spec, TensorSpec
+from xlapy.tensor import Placed, Placement
+from xlapy.trace.computation import Computation
+
+__all__ = ["Backend", "Capabilities", "CompileOptions", "Executable"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How a computation is to be compiled; hashable.
+
+    Attributes
+    ----------
+    device : any
+        Where it runs; None for the backend's default device.
+    donated : frozenset of int
+        The parameters whose buffers may be overwritten.
+    num_replicas, num_partitions : int
+        Over how many devices it runs at once.
+    parameter_shardings, result_shardings : tuple
+        A `Sharding` or None for each, or empty.
+    flags : tuple of (str, value)
+        The backend's own options, such as ``("xla_cpu_enable_fast_math", True)``.
+    """
+
+    device: Any = None
+    donated: frozenset[int] = frozenset()
+    num_replicas: int = 1
+    num_partitions: int = 1
+    parameter_shardings: tuple[Any, ...] = ()
+    result_shardings: tuple[Any, ...] = ()
+    flags: tuple[tuple[str, Any], ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend cannot do.
+
+    Attributes
+    ----------
+    missing_ops : mapping
+        From the name of an operation to what to use instead (a sentence).
+    missing_dtypes : frozenset of str
+        HLO names of element types.
+    """
+
+    missing_ops: Mapping[str, str] = field(default_factory=dict)
+    missing_dtypes: frozenset[str] = frozenset()
+
+
+class Executable(abc.ABC):
+    """A compiled computation.
+
+    Attributes
+    ----------
+    placed : tuple of Placed
+        Spec and placement of each result.
+    """
+
+    placed: tuple[Placed, ...]
+
+    @abc.abstractmethod
+    def execute(self, payloads: Sequence[Any]) -> Sequence[Any]:
+        """Run on the parameters' payloads and give the results'. The hot path: nothing is checked here.
+
+        A backend may set this on the instance to the leanest callable it has.
+        """
+
+    @property
+    @abc.abstractmethod
+    def optimized_hlo_text(self) -> str:
+        """The program after the compiler's optimisation; the computation's text where there is no compiler."""
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """The compiler's estimates, such as ``flops`` and ``bytes accessed``."""
+        return {}
+
+    def memory_analysis(self) -> dict[str, int]:
+        """The bytes that arguments, results, temporaries and code take."""
+        return {}
+
+
+class Backend(abc.ABC):
+    """Somewhere that computations run: devices, buffers, executables.
+
+    Subclasses are final. `xlapy.testing.backend_suite` checks one from outside.
+
+    Attributes
+    ----------
+    name : str
+        What it is selected by, such as ``"pjrt:cpu"``.
+    placement : Placement
+        The default device.
+    """
+
+    name: str
+    placement: Placement
+
+    @property
+    @abc.abstractmethod
+    def devices(self) -> Sequence[Any]:
+        """The devices; the first one is the default."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What is missing."""
+        return Capabilities()
+
+    @abc.abstractmethod
+    def put(self, array: np.ndarray[Any, Any], spec: TensorSpec, device: Any = None) -> Any:
+        """A payload holding a copy of a host array, which is contiguous and in the machine's byte order."""
+
+    @abc.abstractmethod
+    def get(self, payload: Any) -> np.ndarray[Any, Any]:
+        """The values as a read-only host array."""
+
+    @abc.abstractmethod
+    def compile(self, computation: Computation, options: CompileOptions) -> Executable:
+        """Compile a verified computation; every result is a tensor or a token.
+
+        Raises
+        ------
+        UnsupportedOpError
+            For an operation or element type that the backend lacks.
+        """
+
+    def placement_of(self, device: Any = None, sharding: Any = None) -> Placement:
+        """The one `Placement` of a device or sharding."""
+        if device is None and sharding is None:
+            return self.placement
+        table: dict[Any, Placement] = self.__dict__.setdefault("_placements", {})
+        key = (device, sharding)
+        if key not in table:
+            table[key] = Placement(self, device, sharding)
+        return table[key]
+
+    def block_until_ready(self, payload: Any) -> None:
+        """Wait for a payload's computation."""
+        return
+
+    def delete(self, payload: Any) -> None:
+        """Free a payload."""
+        return
+
+    def token(self) -> Any:
+        """A payload for a token parameter."""
+        return None
+
+    def spec_of(self, payload: Any) -> Spec | None:
+        """The spec of a payload, where the backend knows it."""
+        return None

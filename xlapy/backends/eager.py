@@ -1,0 +1,193 @@
+"""Running an operation outside every trace: a program of one instruction, compiled once for its operands' specs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xlapy.backends.base import Backend, CompileOptions, Executable
+from xlapy.backends.registry import current_backend
+from xlapy.errors import BackendError, TracingError, XlapyError
+from xlapy.source import caller
+from xlapy.specs import TensorSpec
+from xlapy.tensor import Placed, Placement, Tensor
+from xlapy.trace.builder import XlaBuilder, host_array, lift
+from xlapy.trace.computation import Computation
+from xlapy.trace.mode import annotate, set_eager
+from xlapy.trace.op import Op
+from xlapy.trace.verify import verify
+
+__all__ = ["clear_eager_cache", "common_placement", "compile_checked", "put", "run_computation"]
+
+#: (op, Placed of each operand, parameters) -> (execute, placed of the results or of the one)
+_programs: dict[Any, tuple[Callable[[Sequence[Any]], Sequence[Any]], Any]] = {}
+_LIMIT = 4096
+
+
+def clear_eager_cache() -> None:
+    """Forget every program compiled for eager execution."""
+    _programs.clear()
+
+
+def execute(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Run one operation on concrete tensors."""
+    try:
+        key = (op, *[x.placed for x in operands], *params.items()) if params else (op, *[x.placed for x in operands])
+        run, placed = _programs[key]
+    except (AttributeError, KeyError, TypeError):
+        return _execute_first(op, operands, params)
+    results = run([x.payload for x in operands])
+    if type(placed) is tuple:
+        return tuple([Tensor(p, r) for p, r in zip(placed, results, strict=True)])
+    return Tensor(placed, results[0])
+
+
+def _execute_first(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+    if op.name == "constant" and not operands:
+        return put(params["value"])
+    for x in operands:
+        # Explicit builders record without being entered: their values say where they belong.
+        if type(x) is Tensor and type(x.placed) is not Placed:
+            scope = x.payload.scope
+            if scope is None or not scope.open:
+                x._refuse("it cannot be used")
+            builder: XlaBuilder = scope.builder
+            builder.value(x)  # in its own thread only
+            return builder.record(op, operands, params)
+    tensors = [lift(x, operands) for x in operands]
+    specs = [t.spec for t in tensors]
+    try:
+        placement = common_placement(tensors)
+        found = op.infer(*specs, **params)
+    except XlapyError as error:
+        raise annotate(error, op.name, specs) from None
+    builder = XlaBuilder(op.name)
+    arguments = [builder.parameter(i, s) for i, s in enumerate(specs)]
+    outs = builder.record(op, arguments, params)
+    several = type(outs) is tuple
+    computation = builder.finish([builder.value(o) for o in (outs if several else (outs,))])
+    assert found is not None
+    try:
+        executable = compile_checked(computation, placement)
+    except XlapyError as error:
+        raise annotate(error, op.name, specs) from None
+    placed = executable.placed if several else executable.placed[0]
+    try:
+        key = (op, *[t.placed for t in tensors], *params.items())
+        hash(key)
+    except TypeError:
+        pass  # parameters that cannot be keys, such as arrays, are compiled each time
+    else:
+        if len(_programs) >= _LIMIT:
+            _programs.pop(next(iter(_programs)))
+        if not params:
+            key = (op, *[t.placed for t in tensors])
+        _programs[key] = (executable.execute, placed)
+    results = executable.execute([t.payload for t in tensors])
+    if several:
+        return tuple(Tensor(p, r) for p, r in zip(executable.placed, results, strict=True))
+    return Tensor(executable.placed[0], results[0])
+
+
+def common_placement(tensors: Sequence[Tensor]) -> Placement:
+    """Where an operation on tensors runs: where they all lie; without any, on the current backend.
+
+    Raises
+    ------
+    BackendError
+        If they lie in different places: data never moves silently.
+    """
+    placement: Placement | None = None
+    for t in tensors:
+        placed = t.placed
+        if type(placed) is not Placed:
+            raise TracingError(f"a traced tensor must be used within its trace; got {placed} [X1]")
+        if placement is None:
+            placement = placed.placement
+        elif placed.placement is not placement:
+            raise BackendError(
+                f"operands must lie on one device; got {placement} and {placed.placement} [X1]\n"
+                "  move one with x.to(...)"
+            )
+    return placement if placement is not None else current_backend().placement
+
+
+def check_supported(computation: Computation, backend: Backend) -> None:
+    """Refuse what the backend lacks, before anything is compiled."""
+    from xlapy.errors import UnsupportedOpError
+    from xlapy.trace.computation import subcomputations
+
+    capabilities = backend.capabilities
+    if not capabilities.missing_ops and not capabilities.missing_dtypes:
+        return
+    pending = [computation]
+    seen: set[int] = set()
+    while pending:
+        current = pending.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        for value in current.parameters:
+            _check_dtype(value.spec, capabilities.missing_dtypes, backend, None)
+        for instruction in current.instructions:
+            instead = capabilities.missing_ops.get(instruction.op.name)
+            if instead is not None:
+                error: XlapyError = UnsupportedOpError(
+                    f"{instruction.op.name}: does not run on {backend.name}; {instead} [X5]"
+                )
+                raise annotate(error, "", [v.spec for v in instruction.operands], instruction.source)
+            for value in instruction.results:
+                _check_dtype(value.spec, capabilities.missing_dtypes, backend, instruction)
+            pending.extend(subcomputations(instruction.params))
+
+
+def _check_dtype(spec: Any, missing: frozenset[str], backend: Backend, instruction: Any) -> None:
+    if type(spec) is TensorSpec and spec.dtype.name in missing:
+        from xlapy.errors import UnsupportedOpError
+
+        error: XlapyError = UnsupportedOpError(
+            f"element type {spec.dtype} does not run on {backend.name}; convert it, or use the interpreter [X5]"
+        )
+        if instruction is not None:
+            raise annotate(error, instruction.op.name, [v.spec for v in instruction.operands], instruction.source)
+        raise error
+
+
+def compile_checked(
+    computation: Computation, placement: Placement, options: CompileOptions | None = None
+) -> Executable:
+    """Verify a computation, refuse what its backend lacks, and compile it.
+
+    Everything that reaches a backend comes through here, for a compiler may abort the process on a program that is
+    not well formed.
+    """
+    verify(computation)
+    backend: Backend = placement.backend
+    check_supported(computation, backend)
+    return backend.compile(computation, options or CompileOptions(device=placement.device))
+
+
+def run_computation(computation: Computation, tensors: Sequence[Tensor], placement: Placement | None = None) -> list[Tensor]:
+    """Compile and run a computation on concrete tensors, once; callers keep the executable if they need it again."""
+    where = placement or common_placement(tensors)
+    executable = compile_checked(computation, where)
+    results = executable.execute([t.payload for t in tensors])
+    return [Tensor(p, r) for p, r in zip(executable.placed, results, strict=True)]
+
+
+def put(x: Any, placement: Placement | None = None, dtype: Any = None) -> Tensor:
+    """A concrete tensor holding a copy of an array-like."""
+    array = x if type(x) is np.ndarray else host_array(x)
+    array = host_array(array if dtype is None else array.astype(dtype.numpy))
+    where = placement if placement is not None else current_backend().placement
+    spec = TensorSpec(array.shape, array.dtype)
+    backend: Backend = where.backend
+    try:
+        return Tensor(where.of(spec), backend.put(array, spec, where.device))
+    except XlapyError as error:
+        raise annotate(error, "", [spec], caller(2)) from None
+
+
+set_eager(execute)

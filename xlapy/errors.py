@@ -1,0 +1,101 @@
+"""The exceptions that xlapy raises, all of one form.
+
+A message is one sentence saying what must hold, the value found, the label of the constraint, the operands, and
+the user's line::
+
+    reduce_window: window_dimensions must be positive; got (0, 1) [C5]
+      operands: f32[3,2], f32[]
+      at model.py:41 in pool: y = xp.ops.reduce_window(x, 0.0, ...)
+
+Labels ``C..`` are those of the StableHLO specification, ``I..`` its input constraints, ``X..`` what only XLA or
+this package asks for.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArtifactError",
+    "BackendError",
+    "ConstraintError",
+    "DTypeError",
+    "NotDifferentiableError",
+    "ShapeError",
+    "TracingError",
+    "UnsupportedOpError",
+    "XlapyError",
+]
+
+
+class XlapyError(Exception):
+    """The base of every error that xlapy raises on purpose.
+
+    Catch it to handle any of them; each subclass also derives from the built-in class that numpy users expect.
+    """
+
+    #: the label of the violated constraint, such as ``"C5"``; empty where there is none
+    label: str = ""
+    #: whether the operation, operands and line have been added to the message
+    annotated: bool = False
+
+
+class ConstraintError(XlapyError, ValueError):
+    """A parameter has a value that the operation does not allow.
+
+    The mistake: ``ops.pad(x, 0.0, edge_padding_low=(1,), ...)`` for an ``x`` of rank 2. Every dimension needs its
+    entry, so the length must be the rank. The fix: ``edge_padding_low=(1, 0)``.
+    """
+
+
+class ShapeError(ConstraintError):
+    """Shapes do not fit each other or the operation.
+
+    The mistake: ``ops.add(x, y)`` with ``f32[3]`` and ``f32[4]``. HLO never broadcasts by itself. The fix: give
+    both one shape, or use the numpy-like ``xlapy.add``, which broadcasts dimensions of size 1.
+    """
+
+
+class DTypeError(XlapyError, TypeError):
+    """Element types do not fit each other or the operation, or a value is no array at all.
+
+    The mistake: ``ops.add(x, y)`` with ``f32[3]`` and ``s32[3]``. The operations of HLO do not promote. The fix:
+    ``ops.convert(y, "f32")``, or the numpy-like ``xlapy.add``, which promotes.
+    """
+
+
+class TracingError(XlapyError, TypeError):
+    """A traced value was used where only a concrete one can be, or after its trace had ended.
+
+    The mistake: ``if x > 0:`` inside a function under ``@xlapy.compile``. While the function is recorded x has a
+    shape and a type but no value. The fix: ``xlapy.where`` or ``xlapy.cond``; or name the argument in
+    ``static_argnames``.
+    """
+
+
+class NotDifferentiableError(XlapyError, TypeError):
+    """A derivative was asked for that does not exist or that no rule gives.
+
+    The mistake: ``grad(f)(3)`` with an integer. Integers have no tangent space. The fix: ``grad(f)(3.0)``.
+    """
+
+
+class UnsupportedOpError(XlapyError, NotImplementedError):
+    """A backend or a format lacks an operation or element type.
+
+    The mistake: running ``ops.infeed`` on ``pjrt:cpu``, which XLA never finishes. It is refused before anything
+    runs. The fix: the backend or the operation that the message names.
+    """
+
+
+class BackendError(XlapyError, RuntimeError):
+    """A backend could not be found, opened or used, or operands live on different ones.
+
+    The mistake: ``x + y`` with ``x`` on the interpreter and ``y`` on ``pjrt:cpu``. Data never moves silently. The
+    fix: ``x.to("pjrt:cpu") + y``.
+    """
+
+
+class ArtifactError(XlapyError, ValueError):
+    """A StableHLO or HLO program can not be read or written.
+
+    The mistake: ``from_stablehlo("module { oops }")``. The message carries the parser's line and column.
+    """

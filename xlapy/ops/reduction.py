@@ -1,0 +1,1 @@
+"""Reduce and what is built on it."""

@@ -1,0 +1,367 @@
+"""What is known of a value before it exists: specs, their notation, and the arithmetic of shapes."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NoReturn, TypeAlias, final
+
+from xlapy.dtypes import DType, as_dtype
+from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
+
+__all__ = [
+    "DYNAMIC",
+    "Spec",
+    "TensorSpec",
+    "TokenSpec",
+    "TupleSpec",
+    "as_axes",
+    "as_axis",
+    "as_ints",
+    "as_shape",
+    "broadcast_shapes",
+    "parse_spec",
+    "require",
+    "require_dtype",
+    "require_shape",
+]
+
+#: the size of a dimension of which nothing is known (only in programs read from text)
+DYNAMIC: Final = -1
+# XLA counts elements and bytes in signed 64-bit numbers; beyond them it aborts.
+_MAX_SIZE: Final = 1 << 62
+_MAX_RANK: Final = 128
+
+
+@final
+class TensorSpec:
+    """The shape and element type of an array; interned, so that equal specs are the same object.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The size of each dimension; where `dynamic` names the axis, its upper bound.
+    dtype : DType or anything `as_dtype` takes
+    dynamic : sequence of int, optional
+        The axes whose size varies at run time up to the bound in `shape`.
+
+    Examples
+    --------
+    >>> TensorSpec((8, 4), "f32")
+    f32[8,4]
+    >>> TensorSpec((8, 4), "f32") is TensorSpec([8, 4], "float32")
+    True
+    """
+
+    __slots__ = ("__weakref__", "dtype", "dynamic", "mlir", "rank", "shape", "size", "spec")
+
+    shape: tuple[int, ...]
+    dtype: DType
+    dynamic: tuple[int, ...]
+    rank: int
+    size: int
+    mlir: str
+    #: the spec itself, so that a spec and a `Placed` (a spec and a place) read alike
+    spec: TensorSpec
+
+    _interned: dict[Any, TensorSpec] = {}  # noqa: RUF012 - the one table, filled by __new__
+
+    def __new__(cls, shape: Sequence[int], dtype: Any, dynamic: Sequence[int] = ()) -> TensorSpec:
+        try:
+            return cls._interned[shape, dtype, dynamic]  # type: ignore[index]
+        except (KeyError, TypeError):
+            pass
+        key = (as_shape(shape), as_dtype(dtype), tuple(dynamic))
+        self = cls._interned.get(key)
+        if self is None:
+            self = object.__new__(cls)
+            self.shape, self.dtype, self.dynamic = key
+            self.rank = len(self.shape)
+            self.size = math.prod(self.shape)
+            self.mlir = _mlir_type(self)
+            if self.rank > _MAX_RANK:
+                raise ShapeError(
+                    f"an array must have at most {_MAX_RANK} dimensions; got {self.rank} [X1]"
+                )
+            if self.size * self.dtype.bits > _MAX_SIZE:
+                raise ShapeError(f"an array must have fewer than 2**62 bits; got {self} [X1]")
+            self.spec = self
+            cls._interned[key] = self
+        return self
+
+    def __repr__(self) -> str:
+        dims = (
+            "?" if d == DYNAMIC else f"<={d}" if i in self.dynamic else str(d)
+            for i, d in enumerate(self.shape)
+        )
+        return f"{self.dtype.name}[{','.join(dims)}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TensorSpec, (self.shape, self.dtype, self.dynamic)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every size is known before the program runs."""
+        return not self.dynamic and DYNAMIC not in self.shape
+
+    def with_shape(self, shape: Sequence[int], dynamic: Sequence[int] = ()) -> TensorSpec:
+        """A spec of the same element type."""
+        return TensorSpec(tuple(shape), self.dtype, tuple(dynamic))
+
+    def with_dtype(self, dtype: Any) -> TensorSpec:
+        """A spec of the same shape."""
+        return TensorSpec(self.shape, as_dtype(dtype), self.dynamic)
+
+
+@final
+class TupleSpec:
+    """The specs of a tuple's elements, themselves tuples perhaps."""
+
+    __slots__ = ("elements", "mlir", "spec")
+
+    def __init__(self, elements: Iterable[Spec]) -> None:
+        self.elements: tuple[Spec, ...] = tuple(elements)
+        self.mlir = f"tuple<{', '.join(e.mlir for e in self.elements)}>"
+        self.spec = self
+
+    def __repr__(self) -> str:
+        return f"({', '.join(map(repr, self.elements))})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TupleSpec) and self.elements == other.elements
+
+    def __hash__(self) -> int:
+        return hash(self.elements)
+
+
+@final
+class TokenSpec:
+    """What orders side effects; it carries no data."""
+
+    __slots__ = ("mlir", "spec")
+
+    def __init__(self) -> None:
+        self.mlir = "!stablehlo.token"
+        self.spec = self
+
+    def __repr__(self) -> str:
+        return "token[]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TokenSpec)
+
+    def __hash__(self) -> int:
+        return hash("token")
+
+
+Spec: TypeAlias = TensorSpec | TupleSpec | TokenSpec
+
+
+def _mlir_type(spec: TensorSpec) -> str:
+    dims = "".join(
+        "?x" if d == DYNAMIC or i in spec.dynamic else f"{d}x" for i, d in enumerate(spec.shape)
+    )
+    bounds = ""
+    if spec.dynamic:
+        entries = ", ".join(str(d) if i in spec.dynamic else "?" for i, d in enumerate(spec.shape))
+        bounds = f", #stablehlo.bounds<{entries}>"
+    return f"tensor<{dims}{spec.dtype.mlir}{bounds}>"
+
+
+_SPEC = re.compile(r"\s*([a-z]\w*)\s*\[\s*([^\]]*)\]\s*")
+
+
+def parse_spec(text: str | Spec) -> Spec:
+    """Read the notation that specs print as.
+
+    Parameters
+    ----------
+    text : str or spec
+        ``"f32[8,4]"``, ``"pred[]"``, ``"s32[<=8]"``, ``"token[]"`` or a tuple of these in parentheses.
+
+    Returns
+    -------
+    TensorSpec or TupleSpec or TokenSpec
+
+    Examples
+    --------
+    >>> parse_spec("f32[8, 4]").shape
+    (8, 4)
+    >>> parse_spec("(f32[2], token[])")
+    (f32[2], token[])
+    """
+    if not isinstance(text, str):
+        if isinstance(text, TensorSpec | TupleSpec | TokenSpec):
+            return text
+        raise DTypeError(
+            f"a spec must be written as 'f32[8,4]' or be a TensorSpec; got {text!r} [X1]"
+        )
+    spec, rest = _parse_prefix(text)
+    if rest.strip():
+        _bad_spec(text)
+    return spec
+
+
+def _parse_prefix(text: str) -> tuple[Spec, str]:
+    stripped = text.lstrip()
+    if stripped.startswith("("):
+        elements: list[Spec] = []
+        rest = stripped[1:].lstrip()
+        while not rest.startswith(")"):
+            element, rest = _parse_prefix(rest)
+            elements.append(element)
+            rest = rest.lstrip()
+            if rest.startswith(","):
+                rest = rest[1:].lstrip()
+            elif not rest.startswith(")"):
+                _bad_spec(text)
+        return TupleSpec(elements), rest[1:]
+    match = _SPEC.match(stripped)
+    if match is None:
+        _bad_spec(text)
+    name, dims = match.groups()
+    rest = stripped[match.end() :]
+    if name == "token" and not dims.strip():
+        return TokenSpec(), rest
+    shape: list[int] = []
+    dynamic: list[int] = []
+    for axis, dim in enumerate(dims.split(",") if dims.strip() else ()):
+        digits = dim.strip()
+        if digits == "?":
+            shape.append(DYNAMIC)
+            continue
+        if digits.startswith("<="):
+            dynamic.append(axis)
+            digits = digits[2:].strip()
+        if not digits.isdecimal():
+            _bad_spec(text)
+        shape.append(int(digits))
+    return TensorSpec(tuple(shape), as_dtype(name), tuple(dynamic)), rest
+
+
+def _bad_spec(text: str) -> NoReturn:
+    raise ShapeError(
+        f"a spec must be written as in 'f32[8,4]', 's32[<=8]' or '(f32[], token[])'; got {text!r} [X1]"
+    )
+
+
+# --- checks -----------------------------------------------------------------------------------------------------
+
+
+def require(
+    ok: bool, label: str, what: str, got: object = None, error: type[XlapyError] = ConstraintError
+) -> None:
+    """Raise unless a constraint holds; the caller adds the op, its operands and the user's line.
+
+    Parameters
+    ----------
+    ok : bool
+    label : str
+        The constraint's label in the StableHLO specification, or ``X..``.
+    what : str
+        What must hold, as a sentence: ``"window_dimensions must be positive"``.
+    got : object
+        The value that was found instead.
+    error : type
+        The class to raise.
+
+    Examples
+    --------
+    >>> require(False, "C5", "window_dimensions must be positive", got=(0, 1))
+    Traceback (most recent call last):
+    xlapy.errors.ConstraintError: window_dimensions must be positive; got (0, 1) [C5]
+    """
+    if not ok:
+        raised = error(f"{what}; got {got!r} [{label}]")
+        raised.label = label
+        raise raised
+
+
+def require_shape(ok: bool, label: str, what: str, got: object = None) -> None:
+    """`require` for shapes: raises `ShapeError`."""
+    if not ok:
+        require(False, label, what, got, ShapeError)
+
+
+def require_dtype(ok: bool, label: str, what: str, got: object = None) -> None:
+    """`require` for element types: raises `DTypeError`."""
+    if not ok:
+        require(False, label, what, got, DTypeError)
+
+
+def as_int(value: Any, what: str = "a size", label: str = "X1") -> int:
+    """An exact Python int; floats, strings and traced values are refused rather than truncated."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or (
+        hasattr(value, "dtype") and getattr(value.dtype, "kind", "i") == "b"
+    ):
+        require(False, label, f"{what} must be an integer", value, DTypeError)
+    try:
+        return operator.index(value)
+    except XlapyError:
+        raise
+    except TypeError:
+        require(False, label, f"{what} must be an integer", value, DTypeError)
+        raise
+
+
+def as_ints(values: Any, what: str = "sizes", label: str = "X1") -> tuple[int, ...]:
+    """A tuple of exact Python ints; a single integer counts as one entry."""
+    if type(values) is tuple:
+        for value in values:
+            if type(value) is not int:
+                break
+        else:
+            return values
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        return (as_int(values, what, label),)
+    return tuple(as_int(v, what, label) for v in values)
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    """A checked shape: a tuple of sizes that are not negative (`DYNAMIC` apart)."""
+    sizes = as_ints(shape, "shape")
+    for size in sizes:
+        if size < 0 and size != DYNAMIC:
+            require_shape(False, "X1", "sizes must not be negative", sizes)
+    return sizes
+
+
+def as_axis(axis: Any, rank: int, label: str = "X1") -> int:
+    """An axis counted from the front; negative ones count from the back."""
+    number = as_int(axis, "axis", label)
+    if not -rank <= number < rank:
+        require_shape(False, label, f"axis must be in the range of the {rank} dimensions", number)
+    return number + rank if number < 0 else number
+
+
+def as_axes(axes: Any, rank: int, label: str = "X1") -> tuple[int, ...]:
+    """Axes counted from the front, each once; None stands for all of them."""
+    if axes is None:
+        return tuple(range(rank))
+    found = tuple(as_axis(a, rank, label) for a in as_ints(axes, "axis", label))
+    require_shape(len(set(found)) == len(found), label, "axes must be unique", axes)
+    return found
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape on which numpy's broadcasting makes shapes meet.
+
+    Examples
+    --------
+    >>> broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    rank = max(map(len, shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        offset = rank - len(shape)
+        for i, size in enumerate(shape, offset):
+            if size != 1:
+                if result[i] not in (1, size):
+                    require_shape(False, "X1", "shapes must broadcast together", shapes)
+                result[i] = size
+    return tuple(result)

@@ -1,0 +1,485 @@
+"""The array that users hold: a spec and a payload.
+
+A tensor is either concrete (its payload is a backend's buffer) or traced (its payload is a `Value` of the program
+being recorded). Its operators call a table that the numpy-like layer fills in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+
+from xlapy.dtypes import DType
+from xlapy.errors import BackendError, DTypeError, ShapeError, TracingError
+from xlapy.source import caller, locate
+from xlapy.specs import Spec, TensorSpec
+
+if TYPE_CHECKING:
+    from xlapy.trace.computation import Value
+
+__all__ = ["Placed", "Placement", "Tensor", "install", "is_traced", "operators"]
+
+
+@final
+class Placement:
+    """Where a concrete tensor's data lies: a backend and one of its devices, or a sharding over several.
+
+    Attributes
+    ----------
+    backend : Backend
+    device : any
+        The backend's own device object; None for its default.
+    sharding : Sharding or None
+    """
+
+    __slots__ = ("_placed", "backend", "device", "sharding")
+
+    def __init__(self, backend: Any, device: Any = None, sharding: Any = None) -> None:
+        self.backend = backend
+        self.device = device
+        self.sharding = sharding
+        self._placed: dict[Spec, Placed] = {}
+
+    def of(self, spec: Spec) -> Placed:
+        """The one `Placed` of a spec here."""
+        found = self._placed.get(spec)
+        if found is None:
+            found = self._placed[spec] = Placed(spec, self)
+        return found
+
+    def __repr__(self) -> str:
+        where = self.sharding if self.sharding is not None else self.device
+        return self.backend.name if where is None else f"{self.backend.name} {where}"
+
+
+@final
+class Placed:
+    """A spec at a placement: what executables are looked up by. One object each, so comparing is cheap."""
+
+    __slots__ = ("placement", "spec")
+
+    def __init__(self, spec: Spec, placement: Placement) -> None:
+        self.spec = spec
+        self.placement = placement
+
+    def __repr__(self) -> str:
+        return f"{self.spec} on {self.placement}"
+
+
+#: what the operators and methods of `Tensor` call; filled in by `install`
+operators: Final[dict[str, Callable[..., Any]]] = {}
+
+
+def install(**functions: Callable[..., Any]) -> None:
+    """Fill in the functions behind the operators and methods of `Tensor`."""
+    operators.update(functions)
+
+
+def _result(name: str, reflected: bool = False) -> Callable[..., Any]:
+    if reflected:
+
+        def call(self: Any, other: Any) -> Any:
+            if isinstance(other, _OPERAND):
+                return operators[name](other, self)
+            return NotImplemented
+
+    else:
+
+        def call(self: Any, other: Any) -> Any:
+            if isinstance(other, _OPERAND):
+                return operators[name](self, other)
+            return NotImplemented
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return operators[name](self, *args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"See `xlapy.{name}`."
+    return call
+
+
+def is_traced(x: Any) -> bool:
+    """Whether x is a tensor of a program being recorded."""
+    return type(x) is Tensor and x.placed is x.placed.spec
+
+
+@final
+class Tensor:
+    """An n-dimensional array of one element type.
+
+    Make one with `xlapy.asarray` or the creation functions; do not call the class.
+
+    Attributes
+    ----------
+    placed : Placed or spec
+        The spec and where the data lies; the bare spec for a traced tensor.
+    payload : any
+        The backend's buffer, or the traced `Value`.
+
+    Examples
+    --------
+    >>> import xlapy
+    >>> x = xlapy.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> x.shape, x.dtype, (x + 1).sum()
+    ((2, 2), f32, Tensor(14., f32[]))
+    """
+
+    __slots__ = ("__weakref__", "payload", "placed")
+
+    # numpy must leave `array + tensor` to the reflected operator here instead of looping over elements.
+    __array_ufunc__ = None
+    __array_priority__ = 1000
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, placed: Placed | Spec, payload: Any) -> None:
+        self.placed = placed
+        self.payload = payload
+
+    # --- what is known without the data ---------------------------------------------------------------------
+
+    @property
+    def spec(self) -> Any:
+        """The shape and element type."""
+        return self.placed.spec
+
+    def _array_spec(self, what: str) -> TensorSpec:
+        spec = self.placed.spec
+        if type(spec) is not TensorSpec:
+            raise DTypeError(f"only an array has a {what}; got {spec} [X1]")
+        return spec
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size of each dimension."""
+        return self._array_spec("shape").shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._array_spec("dtype").dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._array_spec("rank").rank
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._array_spec("size").size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take on a device."""
+        spec = self._array_spec("size")
+        return (spec.size * spec.dtype.bits + 7) // 8 if spec.dtype.kind != "bool" else spec.size
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes that one element takes on the host."""
+        return self._array_spec("dtype").dtype.numpy.itemsize
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - numpy's name
+        """The transpose: all axes reversed."""
+        result: Tensor = operators["transpose"](self)
+        return result
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802 - the Array API's name
+        """The transpose of the last two axes."""
+        result: Tensor = operators["matrix_transpose"](self)
+        return result
+
+    @property
+    def real(self) -> Tensor:
+        """The real part."""
+        result: Tensor = operators["real"](self)
+        return result
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part."""
+        result: Tensor = operators["imag"](self)
+        return result
+
+    @property
+    def at(self) -> Any:
+        """``x.at[i].set(v)``, ``.add(v)``, ``.multiply(v)``, ``.min(v)``, ``.max(v)``, ``.get()``: updated copies."""
+        return operators["at"](self)
+
+    @property
+    def placement(self) -> Placement:
+        """Where the data lies."""
+        placed = self.placed
+        if type(placed) is not Placed:
+            raise TracingError(f"a traced tensor must not be asked where it lies; got {placed} [X1]")
+        return placed.placement
+
+    @property
+    def device(self) -> Any:
+        """The device that holds the data."""
+        placement = self.placement
+        return placement.device if placement.device is not None else placement.backend.devices[0]
+
+    @property
+    def backend(self) -> Any:
+        """The backend that holds the data."""
+        return self.placement.backend
+
+    def to(self, where: Any) -> Tensor:
+        """The same values on another backend (``"interpreter"``), device or sharding.
+
+        Parameters
+        ----------
+        where : str or Backend or Device or Sharding
+
+        Returns
+        -------
+        Tensor
+        """
+        result: Tensor = operators["to"](self, where)
+        return result
+
+    to_device = to
+
+    # --- the data on the host -------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The values as a read-only numpy array, without a copy where the backend allows it.
+
+        Raises
+        ------
+        TracingError
+            If the tensor is traced: it has no values yet.
+        BackendError
+            If the buffer was donated or deleted.
+        """
+        placed = self.placed
+        if type(placed) is not Placed:
+            self._refuse("its values cannot be read")
+            raise AssertionError
+        array: np.ndarray[Any, Any] = placed.placement.backend.get(self.payload)
+        return array
+
+    def _refuse(self, why: str) -> None:
+        value: Value = self.payload
+        scope = value.scope
+        location = locate(caller(2))
+        where = f"\n  at {location}" if location else ""
+        if scope is not None and not scope.open:
+            raise TracingError(
+                f"a tensor must not be used after the trace of {scope.name!r} that made it has ended; got"
+                f" {value.spec} [X1]{where}"
+            )
+        raise TracingError(
+            f"a traced tensor has a shape and a type but no value yet, so {why}; got {value.spec} [X1]\n"
+            f"  use xlapy.where, xlapy.cond or xlapy.while_loop, or make the argument static{where}"
+        )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError(f"a conversion to {np.dtype(dtype)} needs a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        return operators["__array_namespace__"](api_version)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
+        # numpy exports read-only memory only under the newer protocol; older readers get a copy.
+        array = self.numpy()
+        if max_version is None or copy:
+            array = array.copy()
+            return array.__dlpack__(stream=stream)
+        return array.__dlpack__(stream=stream, max_version=max_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def item(self) -> Any:
+        """The only element as a Python scalar."""
+        if self.size != 1:
+            raise ShapeError(f"item() needs exactly one element; got {self.spec} [X1]")
+        return self.numpy().reshape(()).astype(_python_type(self.dtype)).item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python scalars."""
+        return self.numpy().astype(_python_type(self.dtype)).tolist()
+
+    def block_until_ready(self) -> Tensor:
+        """Wait until the values have been computed; errors of the computation are raised here."""
+        placed = self.placed
+        if type(placed) is Placed:
+            placed.placement.backend.block_until_ready(self.payload)
+        return self
+
+    def delete(self) -> None:
+        """Free the buffer now; using the tensor afterwards is an error."""
+        self.placement.backend.delete(self.payload)
+
+    # --- Python's protocols ---------------------------------------------------------------------------------
+
+    def _scalar(self, what: str) -> Any:
+        spec = self._array_spec("value")
+        if type(self.placed) is not Placed:
+            self._refuse(f"{what}() of it cannot be taken")
+        if spec.size != 1:
+            raise ShapeError(f"{what}() needs exactly one element; got {spec} [X1]")
+        return self.numpy().reshape(())
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __int__(self) -> int:
+        value = self._scalar("int")
+        if self.dtype.kind == "complex":
+            raise DTypeError(f"int() must not be taken of a complex number; got {self.spec} [X1]")
+        return int(value.astype(_python_type(self.dtype)))
+
+    def __float__(self) -> float:
+        value = self._scalar("float")
+        if self.dtype.kind == "complex":
+            raise DTypeError(f"float() must not be taken of a complex number; got {self.spec} [X1]")
+        return float(value.astype(np.float64))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex").astype(np.complex128))
+
+    def __index__(self) -> int:
+        spec = self._array_spec("value")
+        if not spec.dtype.integer or spec.rank:
+            raise DTypeError(f"an index must be an integer scalar; got {spec} [X1]")
+        return int(self)
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise DTypeError(f"len() needs at least one dimension; got {self.spec} [X1]")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        # The length is checked now, not at the first step, as for numpy.
+        if not self.shape:
+            raise DTypeError(f"iteration needs at least one dimension; got {self.spec} [X1]")
+        rows = operators["unstack"](self)
+        return iter(rows)
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(operators["any"](operators["equal"](self, value)))
+
+    def __format__(self, format_spec: str) -> str:
+        if not format_spec:
+            return str(self)
+        return format(self.item(), format_spec)
+
+    def __repr__(self) -> str:
+        placed = self.placed
+        if type(placed) is not Placed:
+            return f"Tensor(traced {placed})"
+        if type(placed.spec) is not TensorSpec:
+            return f"Tensor({placed.spec})"
+        try:
+            array = self.numpy()
+        except BackendError:
+            return f"Tensor(deleted, {placed.spec})"
+        if array.dtype.kind == "V" or placed.spec.dtype.bits < 8:
+            array = array.astype(_python_type(placed.spec.dtype))
+        text = np.array2string(array, separator=", ", prefix="Tensor(", threshold=1000, edgeitems=3)
+        return f"Tensor({text}, {placed.spec})"
+
+    def __str__(self) -> str:
+        return str(self.numpy()) if type(self.placed) is Placed else repr(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (np.array(self.numpy()),)
+
+    def __copy__(self) -> Tensor:
+        return Tensor(self.placed, self.payload)
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return Tensor(self.placed, self.payload)  # the values never change, only the handle may
+
+    # --- operators ------------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Tensor:
+        result: Tensor = operators["getitem"](self, index)
+        return result
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        operators["setitem"](self, index, value)
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, _OPERAND):
+            return operators["add"](self, other)
+        return NotImplemented
+
+    __radd__ = _result("add", reflected=True)
+    __sub__, __rsub__ = _result("subtract"), _result("subtract", reflected=True)
+    __mul__, __rmul__ = _result("multiply"), _result("multiply", reflected=True)
+    __truediv__, __rtruediv__ = _result("divide"), _result("divide", reflected=True)
+    __floordiv__, __rfloordiv__ = _result("floor_divide"), _result("floor_divide", reflected=True)
+    __mod__, __rmod__ = _result("remainder"), _result("remainder", reflected=True)
+    __divmod__, __rdivmod__ = _result("divmod"), _result("divmod", reflected=True)
+    __pow__, __rpow__ = _result("pow"), _result("pow", reflected=True)
+    __matmul__, __rmatmul__ = _result("matmul"), _result("matmul", reflected=True)
+    __and__, __rand__ = _result("bitwise_and"), _result("bitwise_and", reflected=True)
+    __or__, __ror__ = _result("bitwise_or"), _result("bitwise_or", reflected=True)
+    __xor__, __rxor__ = _result("bitwise_xor"), _result("bitwise_xor", reflected=True)
+    __lshift__, __rlshift__ = _result("bitwise_left_shift"), _result("bitwise_left_shift", reflected=True)
+    __rshift__, __rrshift__ = _result("bitwise_right_shift"), _result("bitwise_right_shift", reflected=True)
+    __lt__, __le__ = _result("less"), _result("less_equal")
+    __gt__, __ge__ = _result("greater"), _result("greater_equal")
+    __eq__, __ne__ = _result("equal"), _result("not_equal")  # type: ignore[assignment]
+
+    def __neg__(self) -> Any:
+        return operators["negative"](self)
+
+    def __pos__(self) -> Any:
+        return operators["positive"](self)
+
+    def __abs__(self) -> Any:
+        return operators["abs"](self)
+
+    def __invert__(self) -> Any:
+        return operators["bitwise_invert"](self)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return operators["round"](self, digits or 0)
+
+    # --- numpy's methods ------------------------------------------------------------------------------------
+
+    astype, reshape, transpose = _method("astype"), _method("reshape"), _method("permute_dims")
+    sum, mean, max, min, prod = _method("sum"), _method("mean"), _method("max"), _method("min"), _method("prod")
+    var, std, any, all = _method("var"), _method("std"), _method("any"), _method("all")
+    argmax, argmin, argsort, sort = _method("argmax"), _method("argmin"), _method("argsort"), _method("sort")
+    squeeze, swapaxes, ravel, flatten = _method("squeeze"), _method("swapaxes"), _method("ravel"), _method("ravel")
+    clip, round, dot, conj = _method("clip"), _method("round"), _method("dot"), _method("conj")
+    cumsum, cumprod, take, repeat = _method("cumsum"), _method("cumprod"), _method("take"), _method("repeat")
+    copy = _method("copy")
+
+
+#: what an operator takes beside a tensor; anything else gets NotImplemented, and so Python's own TypeError
+_OPERAND: Final = (Tensor, int, float, complex, np.ndarray, np.generic, list, tuple)
+
+
+def _python_type(dtype: DType) -> Any:
+    """The numpy type that holds every value of `dtype` and converts to a Python scalar."""
+    kinds = {"bool": np.bool_, "int": np.int64, "uint": np.uint64, "float": np.float64, "complex": np.complex128}
+    return kinds[dtype.kind]
+
+
+def _unpickle(array: np.ndarray[Any, Any]) -> Tensor:
+    result: Tensor = operators["asarray"](array)
+    return result

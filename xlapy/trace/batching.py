@@ -1,0 +1,121 @@
+"""Vectorising a computation: each operation's batching rule, by a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xlapy.errors import XlapyError
+from xlapy.specs import Spec, TensorSpec, TupleSpec
+from xlapy.tensor import Tensor
+from xlapy.trace.builder import XlaBuilder
+from xlapy.trace.computation import Computation, Instruction
+from xlapy.trace.mode import annotate, bind, current_builder, using
+from xlapy.trace.op import lookup
+from xlapy.trace.replay import replay
+
+__all__ = ["batch_computation", "batched_spec", "replay_batched"]
+
+
+def batched_spec(spec: Spec, size: int) -> Spec:
+    """The spec with a new axis 0."""
+    if type(spec) is TensorSpec:
+        return TensorSpec((size, *spec.shape), spec.dtype, tuple(d + 1 for d in spec.dynamic))
+    if type(spec) is TupleSpec:
+        return TupleSpec(batched_spec(e, size) for e in spec.elements)
+    return spec
+
+
+def replay_batched(
+    computation: Computation, arguments: Sequence[Any], is_batched: Sequence[bool], size: int
+) -> tuple[list[Any], list[bool]]:
+    """Replay with the batching rules, in the current mode.
+
+    Parameters
+    ----------
+    computation : Computation
+    arguments : sequence of Tensor
+        The batched ones have the new axis at 0.
+    is_batched : sequence of bool
+    size : int
+        The length of the new axis.
+
+    Returns
+    -------
+    results : list of Tensor
+    is_batched : list of bool
+    """
+    builder = current_builder()
+    assert builder is not None
+
+    def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:
+        tensors = [t for t, _ in operands]
+        flags = [b for _, b in operands]
+        op = instruction.op
+        with builder.at_source(instruction.source):
+            if True not in flags:
+                outs = bind(op, *tensors, **instruction.params)
+                return [(o, False) for o in outs] if type(outs) is tuple else [(outs, False)]
+            try:
+                outs = op.batch(op, tensors, flags, size, **instruction.params)
+            except XlapyError as error:
+                raise annotate(error, "", [t.spec for t in tensors], instruction.source) from None
+        return [(o, True) for o in outs] if type(outs) is tuple else [(outs, True)]
+
+    found = replay(computation, list(zip(arguments, is_batched, strict=True)), apply)
+    return [t for t, _ in found], [b for _, b in found]
+
+
+def batch_computation(
+    computation: Computation,
+    is_batched: Sequence[bool],
+    size: int,
+    out_batched: Sequence[bool] | None = None,
+) -> tuple[Computation, list[bool]]:
+    """The vectorised computation, for operations that hold one.
+
+    Parameters
+    ----------
+    computation : Computation
+    is_batched : sequence of bool
+        For each parameter.
+    size : int
+    out_batched : sequence of bool, optional
+        Results that must be batched even if they do not depend on a batched parameter.
+
+    Returns
+    -------
+    computation : Computation
+    out_batched : list of bool
+    """
+    outer = current_builder()
+    builder = XlaBuilder(f"vmap_{computation.name}", outer.scope if outer is not None else None)
+    arguments = [
+        builder.parameter(i, batched_spec(s, size) if b else s)
+        for i, (s, b) in enumerate(zip(computation.parameter_specs, is_batched, strict=True))
+    ]
+    try:
+        with using(builder):
+            results, found = replay_batched(computation, arguments, is_batched, size)
+            if out_batched is not None:
+                results = [
+                    _repeat(r, size) if want and not has else r
+                    for r, want, has in zip(results, out_batched, found, strict=True)
+                ]
+                found = [w or h for w, h in zip(out_batched, found, strict=True)]
+            values = [builder.value(r) for r in results]
+    finally:
+        builder.scope.open = False
+    return builder.finish(values), found
+
+
+def _repeat(x: Tensor, size: int) -> Any:
+    spec = x.placed.spec
+    if type(spec) is not TensorSpec:
+        return x
+    return bind(
+        lookup("broadcast_in_dim"),
+        x,
+        shape=(size, *spec.shape),
+        broadcast_dimensions=tuple(range(1, spec.rank + 1)),
+    )

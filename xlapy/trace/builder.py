@@ -1,0 +1,446 @@
+"""Recording: `XlaBuilder`, the only maker of instructions, and `trace`, which runs a function under one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, final
+
+import numpy as np
+
+from xlapy.dtypes import DType, as_dtype
+from xlapy.errors import DTypeError, TracingError, XlapyError
+from xlapy.source import Source, caller, locate
+from xlapy.specs import Spec, TensorSpec, parse_spec, require
+from xlapy.tensor import Tensor
+from xlapy.trace.computation import Computation, Instruction, Scope, Value
+from xlapy.trace.mode import _current, annotate, bind, current_builder, using
+from xlapy.trace.op import Op, lookup
+
+__all__ = ["Traced", "XlaBuilder", "as_computation", "lift", "scalar_array", "trace"]
+
+
+@final
+class XlaBuilder:
+    """Builds a computation instruction by instruction.
+
+    Operations called on its values are recorded here. ``@xlapy.compile`` and the transformations use the same class.
+
+    Parameters
+    ----------
+    name : str
+        The name of the computation.
+
+    Examples
+    --------
+    >>> import xlapy
+    >>> b = xlapy.XlaBuilder("axpy")
+    >>> x = b.parameter(0, "f32[8]", "x")
+    >>> y = b.parameter(1, "f32[8]", "y")
+    >>> axpy = b.build(xlapy.ops.add(xlapy.ops.mul(x, x), y))
+    >>> len(axpy.instructions)
+    2
+
+    Inside ``with b:`` operations without traced operands, such as ``xlapy.ops.iota``, are recorded as well.
+    """
+
+    __slots__ = (
+        "_sources", "_tokens", "capture_constants", "captured", "instructions", "parameter_names", "parameters",
+        "scope", "thread",
+    )  # fmt: skip
+
+    def __init__(self, name: str = "main", parent: Scope | None = None) -> None:
+        self.scope = Scope(name, parent, self)
+        self.parameters: dict[int, Value] = {}
+        self.parameter_names: dict[int, str] = {}
+        self.instructions: list[Instruction] = []
+        #: tensors of outside that the program uses: id of the payload -> (tensor, hidden parameter)
+        self.captured: dict[int, tuple[Tensor, Value]] = {}
+        #: bake concrete tensors of outside in as constants (for bodies that can not take further parameters)
+        self.capture_constants = False
+        self.thread = threading.get_ident()
+        self._sources: list[Source] = []
+        self._tokens: list[Any] = []
+
+    # --- the explicit interface ---------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the computation."""
+        return self.scope.name
+
+    def parameter(self, number: int, spec: str | Spec, name: str = "") -> Tensor:
+        """Declare a parameter.
+
+        Parameters
+        ----------
+        number : int
+            Its position, from 0.
+        spec : str or spec
+            Such as ``"f32[8]"``.
+        name : str
+
+        Returns
+        -------
+        Tensor
+            A traced one.
+
+        Raises
+        ------
+        ConstraintError
+            If the number is taken or negative.
+        """
+        parsed = parse_spec(spec)
+        try:
+            require(type(number) is int and number >= 0, "X1", "parameter_number must be a position from 0", number)
+            require(number not in self.parameters, "X1", "each parameter_number must be declared once", number)
+            self._check_open()
+        except XlapyError as error:
+            raise annotate(error, "parameter", [parsed]) from None
+        value = Value(parsed, self.scope)
+        self.parameters[number] = value
+        self.parameter_names[number] = name
+        return Tensor(parsed, value)
+
+    def build(self, *roots: Any) -> Computation:
+        """Finish: the computation whose results are the roots.
+
+        Parameters
+        ----------
+        *roots : Tensor
+            Values of this builder; without any, the results of the last instruction.
+
+        Returns
+        -------
+        Computation
+
+        Raises
+        ------
+        TracingError
+            If the builder was built already, or a root belongs to another one.
+        """
+        self._check_open()
+        if roots:
+            results = [self.value(r) for r in roots]
+        else:
+            require(bool(self.instructions), "X1", "build() without a root needs an instruction", 0)
+            results = list(self.instructions[-1].results)
+        if sorted(self.parameters) != list(range(len(self.parameters))):
+            require(False, "X1", "parameter numbers must be 0, 1, 2, ... without a gap", sorted(self.parameters))
+        return self.finish(results)
+
+    def finish(self, results: Sequence[Value]) -> Computation:
+        """Close the trace over values; hidden parameters follow the declared ones."""
+        self.scope.open = False
+        order = sorted(self.parameters)
+        hidden = [v for _, v in self.captured.values()]
+        return Computation(
+            [self.parameters[n] for n in order] + hidden,
+            self.instructions,
+            results,
+            self.scope.name,
+            [self.parameter_names[n] for n in order] + [""] * len(hidden),
+        )
+
+    def __enter__(self) -> XlaBuilder:
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _current.reset(self._tokens.pop())
+
+    def _check_open(self) -> None:
+        if not self.scope.open:
+            location = locate(caller(3))
+            where = f"\n  at {location}" if location else ""
+            raise TracingError(f"a builder must not be used after build(); got {self.name!r} [X1]{where}")
+
+    # --- recording ----------------------------------------------------------------------------------------------
+
+    def record(self, op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Append an instruction and give its results as traced tensors: the hot path of tracing."""
+        scope = self.scope
+        values: list[Value] = []
+        for x in operands:
+            if type(x) is Tensor:
+                value = x.payload
+                if type(value) is not Value or value.scope is not scope:
+                    value = self.value(x)
+            else:
+                value = self.value(lift(x, operands))
+            values.append(value)
+        if not scope.open:
+            self._check_open()
+        try:
+            specs = op.infer(*[v.spec for v in values], **params)
+        except XlapyError as error:
+            raise annotate(error, op.name, [v.spec for v in values], self.source()) from None
+        source = self._sources[-1] if self._sources else caller(3)
+        if type(specs) is tuple:
+            results = tuple([Value(s, scope) for s in specs])
+            self.instructions.append(Instruction(op, tuple(values), params, results, source))
+            return tuple([Tensor(v.spec, v) for v in results])
+        result = Value(specs, scope)
+        self.instructions.append(Instruction(op, tuple(values), params, (result,), source))
+        return Tensor(specs, result)
+
+    def value(self, x: Any) -> Value:
+        """The value of this trace that an operand stands for; outer and concrete tensors become hidden parameters."""
+        if type(x) is not Tensor:
+            x = lift(x, ())
+        value = x.payload
+        if type(value) is Value:
+            scope = value.scope
+            if scope is self.scope:
+                if threading.get_ident() != self.thread:
+                    raise self._error("a traced tensor must stay in the thread of its trace", value.spec)
+                return value
+            if scope is None or not scope.open:
+                name = scope.name if scope is not None else "?"
+                raise self._error(f"a tensor must not be used after the trace of {name!r} that made it has ended", value.spec)
+            if not self._is_nested_in(scope):
+                raise self._error(
+                    f"a traced tensor must be used within its trace; one of {scope.name!r} came into {self.name!r}",
+                    value.spec,
+                )
+        elif self.capture_constants:
+            return self._constant(x)
+        found = self.captured.get(id(value))
+        if found is None:
+            # The entry keeps x, and so its payload's id, alive.
+            kept = Tensor(x.placed, value)
+            found = self.captured[id(value)] = (kept, Value(x.placed.spec, self.scope))
+        return found[1]
+
+    def _constant(self, x: Tensor) -> Value:
+        with using(self):
+            made: Tensor = self.record(lookup("constant"), (), {"value": x.numpy()})
+        value: Value = made.payload
+        return value
+
+    def _is_nested_in(self, scope: Scope) -> bool:
+        step = self.scope.parent
+        while step is not None:
+            if step is scope:
+                return True
+            step = step.parent
+        return False
+
+    def _error(self, message: str, got: Any) -> TracingError:
+        location = locate(caller(3))
+        where = f"\n  at {location}" if location else ""
+        return TracingError(f"{message}; got {got} [X1]{where}")
+
+    def source(self) -> Source:
+        """The user's line that instructions are recorded for now."""
+        return self._sources[-1] if self._sources else caller(3)
+
+    @contextmanager
+    def at_source(self, source: Source) -> Iterator[None]:
+        """Record instructions for another line than the calling one: that of the instruction being transformed."""
+        self._sources.append(source)
+        try:
+            yield
+        finally:
+            self._sources.pop()
+
+
+def scalar_array(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
+    """A Python scalar as a rank-0 array; it must fit the element type exactly (floats may round)."""
+    from xlapy.dtypes import weak_dtype
+
+    if dtype is None:
+        dtype = as_dtype(type(x))
+        if dtype.name == "s32":
+            weak_dtype(x, dtype)  # must fit
+        return np.asarray(x).astype(dtype.numpy)
+    found = weak_dtype(x, dtype)
+    if found is not dtype:
+        raise DTypeError(f"a Python scalar must fit the operands' type {dtype}; got {x!r} [X3]")
+    return np.asarray(x).astype(dtype.numpy)
+
+
+def lift(x: Any, operands: Sequence[Any] = ()) -> Tensor:
+    """An operand that is no tensor as a constant: Python scalars take the type of the first tensor operand."""
+    if isinstance(x, Tensor):
+        return x
+    like = next((o for o in operands if type(o) is Tensor and type(o.spec) is TensorSpec), None)
+    if isinstance(x, bool | int | float | complex):
+        array = scalar_array(x, None if like is None else like.dtype)
+    else:
+        array = host_array(x)
+    constant = lookup("constant")
+    if like is not None and type(like.payload) is Value and current_builder() is None:
+        # An explicit builder that was not entered: its values say where the constant belongs.
+        scope = like.payload.scope
+        if scope is not None and scope.open:
+            made: Tensor = scope.builder.record(constant, (), {"value": array})
+            return made
+    result: Tensor = bind(constant, value=array)
+    return result
+
+
+def host_array(x: Any) -> np.ndarray[Any, Any]:
+    """A numpy array of one of XLA's element types, in the machine's byte order and C order, from any array-like."""
+    if isinstance(x, np.ndarray | np.generic):
+        array = np.asarray(x)
+        dtype = as_dtype(array.dtype).numpy
+    elif isinstance(x, list | tuple):
+        try:
+            array = np.asarray(x)
+        except ValueError as error:
+            raise DTypeError(f"nested lists must be of equal lengths; got {error} [X1]") from None
+        kind = array.dtype.kind
+        if kind in "iufcb" and array.dtype.itemsize == 8 and kind in "if" or array.dtype == np.complex128:
+            # Lists hold Python scalars (or numpy ones, which keep their type below).
+            if not any(isinstance(v, np.generic | np.ndarray) for v in _leaves(x)):
+                narrow = {"i": np.int32, "f": np.float32, "c": np.complex64}[kind]
+                if kind == "i" and array.size and (array.max() > 2**31 - 1 or array.min() < -(2**31)):
+                    raise DTypeError(
+                        f"Python integers must fit the default type s32; got {array.flat[abs(array).argmax()]} [X3]"
+                    )
+                array = array.astype(narrow)
+        dtype = as_dtype(array.dtype).numpy
+    elif hasattr(x, "__array__"):
+        array = np.asarray(x)
+        dtype = as_dtype(array.dtype).numpy
+    elif hasattr(x, "__dlpack__"):
+        array = np.from_dlpack(x)
+        dtype = as_dtype(array.dtype).numpy
+    else:
+        raise DTypeError(f"an operand must be a tensor, an array or a number; got {type(x).__name__} [X1]")
+    return np.ascontiguousarray(array, dtype).reshape(array.shape)
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    for v in x:
+        if isinstance(v, list | tuple):
+            yield from _leaves(v)
+        else:
+            yield v
+
+
+@final
+class Traced:
+    """What `trace` found: a computation and the outside tensors that follow its declared parameters.
+
+    Attributes
+    ----------
+    computation : Computation
+    captured : list of Tensor
+        Operands for the hidden parameters, in order.
+    output : any
+        What the function returned, whatever it was (the tensors in it are of the ended trace).
+    """
+
+    __slots__ = ("captured", "computation", "output")
+
+    def __init__(self, computation: Computation, captured: list[Tensor], output: Any) -> None:
+        self.computation = computation
+        self.captured = captured
+        self.output = output
+
+
+def trace(
+    function: Callable[..., Any],
+    specs: Sequence[Spec],
+    *,
+    name: str | None = None,
+    names: Sequence[str] = (),
+    roots: Callable[[Any], Sequence[Any]] | None = None,
+) -> Traced:
+    """Run a function on traced arguments and keep what it recorded.
+
+    Parameters
+    ----------
+    function : callable
+        Of as many tensors as there are specs.
+    specs : sequence of specs
+    name : str, optional
+        The computation's; by default the function's.
+    names : sequence of str
+        The parameters'.
+    roots : callable, optional
+        From what the function returned to the sequence of results; by default one tensor or a flat sequence.
+
+    Returns
+    -------
+    Traced
+    """
+    outer = current_builder()
+    builder = XlaBuilder(name or getattr(function, "__name__", "main"), outer.scope if outer is not None else None)
+    arguments = [builder.parameter(i, s, names[i] if names else "") for i, s in enumerate(specs)]
+    try:
+        with using(builder):
+            output = function(*arguments)
+            found = (roots or _flat)(output)
+            results = [builder.value(r) for r in found]
+    finally:
+        builder.scope.open = False
+    return Traced(builder.finish(results), [t for t, _ in builder.captured.values()], output)
+
+
+def _flat(output: Any) -> Sequence[Any]:
+    return output if isinstance(output, list | tuple) else (output,)
+
+
+_bodies: dict[Any, Computation] = {}
+
+
+def as_computation(
+    body: Any, specs: Sequence[Spec], *, name: str = "body", what: str = "computation"
+) -> Computation:
+    """A closed computation from a `Computation` or a Python function, for an operation's parameter.
+
+    Concrete tensors that the function closes over are baked in; traced ones are refused, for HLO has no place for
+    them. (Control flow takes them as further operands instead.)
+
+    Parameters
+    ----------
+    body : Computation or callable
+    specs : sequence of specs
+        Of the body's parameters.
+    name : str
+    what : str
+        The argument's name, for messages.
+
+    Returns
+    -------
+    Computation
+    """
+    if type(body) is Computation:
+        if body.parameter_specs != tuple(specs):
+            require(
+                False, "X1", f"{what} must take {', '.join(map(str, specs))}",
+                ", ".join(map(str, body.parameter_specs)), DTypeError,
+            )  # fmt: skip
+        return body
+    if not callable(body):
+        raise DTypeError(f"{what} must be a function or a Computation; got {type(body).__name__} [X1]")
+    # The public operations are the same function each time: their bodies are traced once.
+    key = None
+    if getattr(body, "__module__", "").startswith("xlapy.ops") and "<" not in body.__qualname__:
+        key = (body, *specs)
+        if key in _bodies:
+            return _bodies[key]
+    outer = current_builder()
+    builder = XlaBuilder(name, outer.scope if outer is not None else None)
+    builder.capture_constants = True
+    arguments = [builder.parameter(i, s) for i, s in enumerate(specs)]
+    try:
+        with using(builder):
+            output = body(*arguments)
+            results = [builder.value(r) for r in _flat(output)]
+    finally:
+        builder.scope.open = False
+    if builder.captured:
+        inner = next(iter(builder.captured.values()))[0]
+        require(False, "X1", f"{what} must not use traced values of the enclosing function", inner.spec, TracingError)
+    computation = builder.finish(results)
+    if key is not None:
+        _bodies[key] = computation
+    return computation

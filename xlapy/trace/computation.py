@@ -1,0 +1,127 @@
+"""What a program is: values, instructions, computations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from xlapy.source import Source
+from xlapy.specs import Spec
+
+if TYPE_CHECKING:
+    from xlapy.trace.op import Op
+
+__all__ = ["Computation", "Instruction", "Scope", "Value", "subcomputations"]
+
+
+@final
+class Scope:
+    """The extent of one trace: its values are good while it is open, in it and in the traces nested in it."""
+
+    __slots__ = ("builder", "name", "open", "parent")
+
+    def __init__(self, name: str, parent: Scope | None = None, builder: Any = None) -> None:
+        self.name = name
+        self.parent = parent
+        self.open = True
+        self.builder = builder
+
+
+@final
+class Value:
+    """The result of an instruction, or a parameter: a spec and an identity."""
+
+    __slots__ = ("scope", "spec")
+
+    def __init__(self, spec: Spec, scope: Scope | None = None) -> None:
+        self.spec = spec
+        self.scope = scope
+
+    def __repr__(self) -> str:
+        return f"Value({self.spec})"
+
+
+@final
+class Instruction:
+    """One operation on values."""
+
+    __slots__ = ("name", "op", "operands", "params", "results", "source")
+
+    def __init__(
+        self,
+        op: Op,
+        operands: tuple[Value, ...],
+        params: Mapping[str, Any],
+        results: tuple[Value, ...],
+        source: Source = None,
+        name: str = "",
+    ) -> None:
+        self.op = op
+        self.operands = operands
+        self.params = params
+        self.results = results
+        self.source = source
+        self.name = name
+
+    def __repr__(self) -> str:
+        ins = ", ".join(str(v.spec) for v in self.operands)
+        outs = ", ".join(str(v.spec) for v in self.results)
+        return f"Instruction({self.op.name}: {ins} -> {outs})"
+
+
+@final
+class Computation:
+    """A program: flat, typed, in single assignment.
+
+    Attributes
+    ----------
+    name : str
+    parameters : tuple of Value
+    instructions : list of Instruction
+        In an order in which every value is defined before it is used.
+    results : tuple of Value
+    parameter_names : tuple of str
+        For printing; empty strings where there is no name.
+    """
+
+    __slots__ = ("__weakref__", "cache", "instructions", "name", "parameter_names", "parameters", "results")
+
+    def __init__(
+        self,
+        parameters: Sequence[Value],
+        instructions: list[Instruction],
+        results: Sequence[Value],
+        name: str = "main",
+        parameter_names: Sequence[str] = (),
+    ) -> None:
+        self.parameters = tuple(parameters)
+        self.instructions = instructions
+        self.results = tuple(results)
+        self.name = name
+        self.parameter_names = tuple(parameter_names) or ("",) * len(self.parameters)
+        #: what backends derive from the computation once and keep with it, by their own keys
+        self.cache: dict[Any, Any] = {}
+
+    @property
+    def parameter_specs(self) -> tuple[Spec, ...]:
+        """The spec of each parameter."""
+        return tuple(v.spec for v in self.parameters)
+
+    @property
+    def result_specs(self) -> tuple[Spec, ...]:
+        """The spec of each result."""
+        return tuple(v.spec for v in self.results)
+
+    def __repr__(self) -> str:
+        from xlapy.trace.printer import format_computation
+
+        return format_computation(self)
+
+
+def subcomputations(params: Mapping[str, Any]) -> Iterator[Computation]:
+    """The computations among an instruction's parameters."""
+    for value in params.values():
+        if type(value) is Computation:
+            yield value
+        elif type(value) is tuple and value and type(value[0]) is Computation:
+            yield from value

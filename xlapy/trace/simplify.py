@@ -1,0 +1,239 @@
+"""Passes that make a computation smaller and change no value: dead code, common subexpressions, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xlapy.specs import TensorSpec
+from xlapy.tensor import Tensor
+from xlapy.trace.builder import XlaBuilder
+from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.mode import using
+from xlapy.trace.op import Op, lookup
+from xlapy.trace.replay import replay
+
+__all__ = ["eliminate_common", "eliminate_dead", "expand", "fold_constants", "has_side_effect", "simplify"]
+
+# Folding a large result would put a large constant into the program for little work saved.
+_FOLD_LIMIT = 1 << 10
+
+
+def has_side_effect(instruction: Instruction) -> bool:
+    """Whether an instruction must be kept though nothing reads its results."""
+    for value in (*instruction.operands, *instruction.results):
+        if type(value.spec) is not TensorSpec and "token" in value.spec.mlir:
+            return instruction.op.name not in ("after_all", "tuple", "get_tuple_element")
+    return bool(instruction.params.get("has_side_effect"))
+
+
+def eliminate_dead(computation: Computation) -> Computation:
+    """Drop the instructions that no result depends on."""
+    live = set(computation.results)
+    kept: list[Instruction] = []
+    for instruction in reversed(computation.instructions):
+        for value in instruction.results:
+            if value in live:
+                break
+        else:
+            if not has_side_effect(instruction):
+                continue
+        kept.append(instruction)
+        live.update(instruction.operands)
+    if len(kept) == len(computation.instructions):
+        return computation
+    kept.reverse()
+    return _with(computation, kept, computation.results)
+
+
+def _with(computation: Computation, instructions: list[Instruction], results: Sequence[Value]) -> Computation:
+    return Computation(
+        computation.parameters, instructions, results, computation.name, computation.parameter_names
+    )
+
+
+def _key(value: Any) -> Any:
+    """A hashable stand-in for a parameter."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype, value.shape, value.tobytes())
+    return value
+
+
+def eliminate_common(computation: Computation) -> Computation:
+    """Let equal instructions on equal operands be one."""
+    names: dict[Value, Value] = {}
+    seen: dict[Any, tuple[Value, ...]] = {}
+    kept: list[Instruction] = []
+    for instruction in computation.instructions:
+        operands = tuple([names.get(v, v) for v in instruction.operands])
+        if not has_side_effect(instruction) and instruction.op.name not in _EACH_TIME:
+            key = (instruction.op, operands, tuple((k, _key(v)) for k, v in instruction.params.items()))
+            try:
+                first = seen.setdefault(key, instruction.results)
+            except TypeError:  # a parameter that cannot be compared
+                first = instruction.results
+            if first is not instruction.results:
+                names.update(zip(instruction.results, first, strict=True))
+                continue
+        if operands != instruction.operands:
+            instruction = Instruction(
+                instruction.op, operands, instruction.params, instruction.results, instruction.source
+            )
+        kept.append(instruction)
+    if len(kept) == len(computation.instructions):
+        return computation
+    return _with(computation, kept, [names.get(v, v) for v in computation.results])
+
+
+# Each call of these is a draw or an effect of its own.
+_EACH_TIME = frozenset({"rng_uniform", "rng_normal", "rng_get_and_update_state", "custom_call"})
+
+
+def fold_constants(computation: Computation) -> Computation:
+    """Compute what depends on constants alone, with the operations' own kernels, where results are small."""
+    known: dict[Value, np.ndarray[Any, Any]] = {}
+    kept: list[Instruction] = []
+    constant = lookup("constant")
+    changed = False
+    for instruction in computation.instructions:
+        params = instruction.params
+        if instruction.op is constant:
+            known[instruction.results[0]] = params["value"]
+        elif (
+            instruction.operands
+            and all(v in known for v in instruction.operands)
+            and len(instruction.results) == 1
+            and _foldable(instruction)
+        ):
+            value = instruction.results[0]
+            arrays = [known[v] for v in instruction.operands]
+            with np.errstate(all="ignore"):
+                found = np.asarray(instruction.op.kernel(*arrays, out=value.spec, **params))
+            known[value] = found
+            instruction = Instruction(constant, (), {"value": found}, (value,), instruction.source)
+            changed = True
+        kept.append(instruction)
+    return _with(computation, kept, computation.results) if changed else computation
+
+
+def _foldable(instruction: Instruction) -> bool:
+    spec = instruction.results[0].spec
+    return (
+        type(spec) is TensorSpec
+        and spec.size <= _FOLD_LIMIT
+        and spec.is_static
+        and instruction.op.ad.kind in ("elementwise", "linear", "bilinear", "zero")
+        and not any(isinstance(v, Computation | tuple) and _holds_computation(v) for v in instruction.params.values())
+        and not has_side_effect(instruction)
+        and instruction.op.name not in _EACH_TIME
+        and instruction.op.section not in _NOT_PURE
+    )
+
+
+def _holds_computation(value: Any) -> bool:
+    return type(value) is Computation or (type(value) is tuple and any(type(v) is Computation for v in value))
+
+
+# Results that depend on the device that computes them.
+_NOT_PURE = frozenset({
+    "AllGather", "AllReduce", "CrossReplicaSum", "AllToAll", "CollectivePermute", "ReduceScatter",
+    "CollectiveBroadcast", "RaggedAllToAll", "ReplicaId", "PartitionID", "OptimizationBarrier", "Copy",
+})  # fmt: skip
+
+
+def simplify(computation: Computation) -> Computation:
+    """All passes.
+
+    Parameters
+    ----------
+    computation : Computation
+
+    Returns
+    -------
+    Computation
+        Of the same parameters and results.
+    """
+    return eliminate_dead(eliminate_common(fold_constants(eliminate_dead(computation))))
+
+
+def expand(
+    computation: Computation, replacements: Mapping[str, Callable[..., Any]] | Callable[[Op], Callable[..., Any] | None]
+) -> Computation:
+    """Replace operations by compositions of others, inside nested computations too.
+
+    Parameters
+    ----------
+    computation : Computation
+    replacements : mapping or callable
+        From an operation's name (or from the `Op`) to ``f(*operands, **params)``.
+
+    Returns
+    -------
+    Computation
+        The same object if there was nothing to replace.
+    """
+    if isinstance(replacements, Mapping):
+        table = replacements
+        return _expand(computation, lambda op: table.get(op.name), {})
+    return _expand(computation, replacements, {})
+
+
+def _expand(
+    computation: Computation, find: Callable[[Op], Callable[..., Any] | None], done: dict[Computation, Computation]
+) -> Computation:
+    if computation in done:
+        return done[computation]
+    inner = {
+        id(i): _expand_params(i.params, find, done) for i in computation.instructions if _has_bodies(i.params)
+    }
+    touched = any(inner[id(i)] is not i.params for i in computation.instructions if id(i) in inner)
+    if not touched and all(find(i.op) is None for i in computation.instructions):
+        done[computation] = computation
+        return computation
+    builder = XlaBuilder(computation.name)
+    arguments = [
+        builder.parameter(n, v.spec, name)
+        for n, (v, name) in enumerate(zip(computation.parameters, computation.parameter_names, strict=True))
+    ]
+
+    def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:
+        params = inner.get(id(instruction), instruction.params)
+        replacement = find(instruction.op)
+        with builder.at_source(instruction.source):
+            if replacement is None:
+                outs = builder.record(instruction.op, operands, dict(params))
+            else:
+                outs = replacement(*operands, **params)
+        return outs if type(outs) is tuple else (outs,)
+
+    with using(builder):
+        results: list[Tensor] = replay(computation, arguments, apply)
+        values = [builder.value(r) for r in results]
+    builder.scope.open = False
+    # What a decomposition is made of may itself need replacing.
+    found = _expand(builder.finish(values), find, done)
+    done[computation] = found
+    return found
+
+
+def _has_bodies(params: Mapping[str, Any]) -> bool:
+    return any(_holds_computation(v) for v in params.values())
+
+
+def _expand_params(
+    params: Mapping[str, Any],
+    find: Callable[[Op], Callable[..., Any] | None],
+    done: dict[Computation, Computation],
+) -> Mapping[str, Any]:
+    changed = False
+    result = dict(params)
+    for key, value in params.items():
+        if type(value) is Computation:
+            result[key] = _expand(value, find, done)
+        elif type(value) is tuple and any(type(v) is Computation for v in value):
+            new = tuple(_expand(v, find, done) if type(v) is Computation else v for v in value)
+            result[key] = value if all(a is b for a, b in zip(new, value, strict=True)) else new
+        changed = changed or result[key] is not value
+    return result if changed else params

@@ -1,0 +1,325 @@
+"""StableHLO text or bytes as a computation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+import numpy as np
+
+from xlapy.dtypes import as_dtype
+from xlapy.errors import ArtifactError, UnsupportedOpError, XlapyError
+from xlapy.source import Location, Source
+from xlapy.specs import DYNAMIC, Spec, TensorSpec, TokenSpec, TupleSpec
+from xlapy.tensor import Tensor
+from xlapy.trace.builder import XlaBuilder
+from xlapy.trace.codecs import Group
+from xlapy.trace.computation import Computation
+from xlapy.trace.mode import bind, current_builder, using
+from xlapy.trace.op import by_hlo_name
+
+__all__ = ["Reader", "elements", "from_stablehlo_module", "spec_of_type"]
+
+_TENSOR: Final = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([^,>]+(?:<[^>]*>)?)(?:, (.*))?>$")
+_types: dict[str, Spec] = {}
+
+
+def spec_of_type(text: str) -> Spec:
+    """The spec that an MLIR type's text stands for.
+
+    Raises
+    ------
+    UnsupportedOpError
+        For types that are no arrays, tuples or tokens of XLA's element types.
+    """
+    found = _types.get(text)
+    if found is None:
+        found = _types[text] = _parse_type(text)
+    return found
+
+
+def _parse_type(text: str) -> Spec:
+    if text == "!stablehlo.token":
+        return TokenSpec()
+    if text.startswith("tuple<"):
+        return TupleSpec(spec_of_type(t) for t in _split(text[6:-1]))
+    match = _TENSOR.match(text)
+    try:
+        if match is None:
+            raise ValueError
+        dims, element, encoding = match.groups()
+        dtype = as_dtype(element)
+    except (ValueError, XlapyError):
+        raise UnsupportedOpError(f"types must be arrays of XLA's element types; got {text} [X6]") from None
+    shape = [DYNAMIC if d == "?" else int(d) for d in dims.split("x")[:-1]]
+    dynamic: list[int] = []
+    bounds = re.match(r"#stablehlo\.bounds<([^>]*)>", encoding or "")
+    if bounds:
+        for axis, entry in enumerate(bounds.group(1).split(",")):
+            if entry.strip() != "?":
+                dynamic.append(axis)
+                shape[axis] = int(entry)
+    return TensorSpec(tuple(shape), dtype, tuple(dynamic))
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, char in enumerate(text):
+        depth += (char in "<([") - (char in ">)]")
+        if char == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    last = text[start:].strip()
+    return [*parts, last] if last else parts
+
+
+def from_stablehlo_module(module: Any, entry: str = "main") -> Computation:
+    """Read a parsed module.
+
+    Parameters
+    ----------
+    module : MLIR module
+        From ``xlapy._jaxlib``.
+    entry : str
+        The function to read; the only public one where there is no such name.
+
+    Returns
+    -------
+    Computation
+
+    Raises
+    ------
+    ArtifactError, UnsupportedOpError
+        With the name of the operation and its place in the text.
+    """
+    return Reader(module).entry(entry)
+
+
+@final
+class Reader:
+    """The state of reading one module."""
+
+    def __init__(self, module: Any) -> None:
+        self.functions: dict[str, Any] = {}
+        for operation in module.body.operations:
+            operation = operation.operation
+            if operation.name == "func.func":
+                self.functions[_string(operation.attributes["sym_name"])] = operation
+        self._computations: dict[str, Computation] = {}
+        self._reading: list[str] = []
+        self.values: dict[Any, Tensor] = {}
+
+    def entry(self, name: str) -> Computation:
+        """The computation of the entry function."""
+        if name not in self.functions:
+            public = [
+                n
+                for n, f in self.functions.items()
+                if "sym_visibility" not in f.attributes or _string(f.attributes["sym_visibility"]) == "public"
+            ]
+            if len(public) != 1:
+                raise ArtifactError(
+                    f"a module must have a function {name!r} or exactly one public one; got {public} [X6]"
+                )
+            name = public[0]
+        return self.function(name)
+
+    def function(self, name: str) -> Computation:
+        """The computation of a function, read once."""
+        found = self._computations.get(name)
+        if found is not None:
+            return found
+        if name not in self.functions:
+            raise ArtifactError(f"a called function must be in the module; got {name!r} [X6]")
+        if name in self._reading:
+            raise ArtifactError(f"functions must not be recursive; got {name!r} [X6]")
+        operation = self.functions[name]
+        if not operation.regions[0].blocks:
+            raise ArtifactError(f"a function must have a body; got the declaration {name!r} [X6]")
+        self._reading.append(name)
+        try:
+            with using(None):
+                found = self._computation(operation.regions[0], name)[0]
+        finally:
+            self._reading.pop()
+        self._computations[name] = found
+        return found
+
+    def region(self, operation: Any, index: int = 0, name: str | None = None) -> tuple[Computation, list[Tensor]]:
+        """The computation of a region, and the outer values that it uses: operands of its hidden parameters."""
+        return self._computation(operation.regions[index], name or operation.name.split(".")[-1])
+
+    def _computation(self, region: Any, name: str) -> tuple[Computation, list[Tensor]]:
+        outer = current_builder()
+        builder = XlaBuilder(name, outer.scope if outer is not None else None)
+        blocks = list(region.blocks)
+        if len(blocks) != 1:
+            raise UnsupportedOpError(f"a region must have one block; {name!r} got {len(blocks)} [X6]")
+        block = blocks[0]
+        with using(builder):
+            for i, argument in enumerate(block.arguments):
+                self.values[argument] = builder.parameter(i, spec_of_type(str(argument.type)))
+            results: list[Tensor] = []
+            for item in block.operations:
+                operation = item.operation
+                if operation.name in ("func.return", "stablehlo.return", "mhlo.return"):
+                    results = self.operands(operation)
+                    break
+                self.operation(operation, builder)
+            values = [builder.value(r) for r in results]
+        return builder.finish(values), [t for t, _ in builder.captured.values()]
+
+    def operands(self, operation: Any) -> list[Tensor]:
+        """The tensors that stand for an operation's operands."""
+        values = self.values
+        return [values[v] for v in operation.operands]
+
+    def result_specs(self, operation: Any) -> list[Spec]:
+        """The specs of an operation's results."""
+        return [spec_of_type(str(r.type)) for r in operation.results]
+
+    def attribute(self, operation: Any, name: str) -> Any:
+        """An attribute; None if it is absent."""
+        attributes = operation.attributes
+        return attributes[name] if name in attributes else None
+
+    def text(self, operation: Any, name: str, default: str = "") -> str:
+        """An attribute's own text."""
+        found = self.attribute(operation, name)
+        return default if found is None else str(found)
+
+    def operation(self, operation: Any, builder: XlaBuilder) -> None:
+        """Read one operation."""
+        name = operation.name
+        op = by_hlo_name(name)
+        source = _source(operation)
+        try:
+            with builder.at_source(source):
+                if op is None:
+                    raise UnsupportedOpError(f"operations must be known to xlapy; got {name} [X6]")
+                hlo = op.hlo
+                if hlo.read is not None:
+                    outs = hlo.read(self, operation)
+                else:
+                    outs = bind(op, *self.operands(operation), **self.params(operation, op))
+        except XlapyError as error:
+            if not error.annotated:
+                error.args = (f"{name}: {error.args[0]}\n  at {_place(operation)}",)
+                error.annotated = True
+            raise
+        results = outs if isinstance(outs, tuple | list) else (outs,)
+        for value, tensor in zip(operation.results, results, strict=True):
+            declared = spec_of_type(str(value.type))
+            if tensor.spec != declared and not _refines(tensor.spec, declared):
+                raise ArtifactError(
+                    f"{name}: a result's type must be what the operation gives, {tensor.spec}; got {declared}"
+                    f" [X6]\n  at {_place(operation)}"
+                )
+            self.values[value] = tensor
+
+    def params(self, operation: Any, op: Any) -> dict[str, Any]:
+        """The static parameters of an operation, through its codecs."""
+        attributes = operation.attributes
+        params: dict[str, Any] = {}
+        for key, codec in op.hlo.attrs.items():
+            found = codec.parse(attributes[key] if key in attributes else None)
+            if type(codec) is Group:
+                params |= found
+            else:
+                params[key] = found
+        for i, key in enumerate(op.hlo.regions):
+            computation, captured = self.region(operation, i, key)
+            if captured:
+                raise UnsupportedOpError(f"the region {key} must not use outer values; got {len(captured)} [X6]")
+            params[key] = computation
+        return params
+
+
+def _refines(found: Spec, declared: Spec) -> bool:
+    """Whether a result is only more precisely known than its declared type."""
+    if type(found) is not TensorSpec or type(declared) is not TensorSpec:
+        return False
+    return (
+        found.dtype is declared.dtype
+        and found.rank == declared.rank
+        and not declared.is_static
+        and all(
+            f == d or d == DYNAMIC or i in declared.dynamic
+            for i, (f, d) in enumerate(zip(found.shape, declared.shape, strict=True))
+        )
+    )
+
+
+def _string(attribute: Any) -> str:
+    return str(attribute).strip('"')
+
+
+_FILE_LINE: Final = re.compile(r'"([^"]*)":(\d+):(\d+)')
+
+
+def _place(operation: Any) -> str:
+    match = _FILE_LINE.search(str(operation.location))
+    return f"{match.group(1)}:{match.group(2)}:{match.group(3)}" if match else "an unknown place"
+
+
+def _source(operation: Any) -> Source:
+    match = _FILE_LINE.search(str(operation.location))
+    return Location(match.group(1), int(match.group(2)), "", int(match.group(3))) if match else None
+
+
+# --- constants ----------------------------------------------------------------------------------------------------
+
+
+def elements(attribute: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
+    """The array in a ``dense`` attribute."""
+    dtype = spec.dtype
+    if dtype.bits >= 8 and dtype.kind != "bool" and dtype.numpy.kind in "iufc":
+        try:
+            array = np.array(attribute)
+            if array.dtype == dtype.numpy and array.shape == spec.shape:
+                return array
+        except (TypeError, ValueError, RuntimeError, BufferError):
+            pass
+    text = str(attribute)
+    body = text[text.index("<") + 1 : text.rindex(" : ") - 1]
+    if body.startswith('"0x'):
+        raw = bytes.fromhex(body[3:-1])
+        if dtype.kind == "bool":
+            if len(raw) * 8 < spec.size + 8 and len(raw) != spec.size:
+                bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")[: spec.size]
+                return bits.astype(np.bool_).reshape(spec.shape)
+            return (np.frombuffer(raw, np.uint8) != 0).reshape(spec.shape)
+        return np.frombuffer(raw, dtype.numpy).reshape(spec.shape)
+    tokens = re.findall(r"[^\s,\[\]()]+", body)
+    values: Sequence[Any]
+    if dtype.kind == "complex":
+        part = dtype.real_part
+        flat = [_number(t, part) for t in tokens]
+        values = [_pair(re_, im, dtype) for re_, im in zip(flat[::2], flat[1::2], strict=True)]
+    else:
+        values = [_number(t, dtype) for t in tokens]
+    array = np.empty(len(values), dtype.numpy)
+    for i, value in enumerate(values):
+        array[i] = value
+    if array.size == 1 and spec.size != 1:
+        return np.broadcast_to(array[0], spec.shape)
+    return array.reshape(spec.shape)
+
+
+def _pair(real: Any, imag: Any, dtype: Any) -> Any:
+    value = np.empty((), dtype.numpy)
+    value.real, value.imag = real, imag
+    return value[()]
+
+
+def _number(token: str, dtype: Any) -> Any:
+    if token in ("true", "false"):
+        return token == "true"
+    if dtype.kind in ("int", "uint"):
+        return dtype.numpy.type(int(token, 0)) if dtype.bits >= 8 else np.asarray(int(token, 0)).astype(dtype.numpy)[()]
+    if token.startswith("0x"):
+        width = dtype.numpy.itemsize
+        return np.frombuffer(int(token, 16).to_bytes(width, "little"), dtype.numpy)[0]
+    return np.asarray(float(token)).astype(dtype.numpy)[()]

@@ -1,0 +1,34 @@
+"""Zeros and splat constants of a spec, recorded in the current mode."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from xlapy.specs import TensorSpec, TupleSpec
+from xlapy.trace.mode import bind
+from xlapy.trace.op import lookup
+
+__all__ = ["constant_of", "zeros_of"]
+
+
+@functools.lru_cache(maxsize=4096)
+def _splat(spec: TensorSpec, value: Any) -> np.ndarray[Any, Any]:
+    with np.errstate(all="ignore"):
+        return np.broadcast_to(np.asarray(value).astype(spec.dtype.numpy), spec.shape)
+
+
+def constant_of(spec: TensorSpec, value: bool | int | float | complex) -> Any:
+    """A constant of a spec, every element being `value`; it takes no memory of its own."""
+    return bind(lookup("constant"), value=_splat(spec, value))
+
+
+def zeros_of(spec: Any) -> Any:
+    """Zeros of a spec: of a tuple's too, and a fresh token for a token."""
+    if type(spec) is TensorSpec:
+        return bind(lookup("constant"), value=_splat(spec, 0))
+    if type(spec) is TupleSpec:
+        return bind(lookup("tuple"), *[zeros_of(e) for e in spec.elements])
+    return bind(lookup("after_all"))
