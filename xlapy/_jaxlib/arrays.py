@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxlib import _jax
 from jaxlib import xla_client as xc
 
 from xlapy._jaxlib.types import Array, Buffer, Device, Placement, fail
@@ -21,6 +23,7 @@ from xlapy.errors import BackendError, UnsupportedOpError
 _F6 = frozenset(d.numpy for d in TABLE if d.bits == 6)
 _DTYPES = frozenset(d.numpy for d in TABLE) - _F6
 _BITS = {d.numpy: max(d.bits, 8) if d.kind == "bool" else d.bits for d in TABLE}
+_NARROW_INTEGERS = frozenset(d.numpy for d in TABLE if d.integer and d.bits < 8)
 _NARROW_SIGNED = frozenset(d.numpy for d in TABLE if d.kind == "int" and d.bits < 8)
 
 
@@ -144,11 +147,8 @@ def put_shards(
     arrays: Sequence[Array], shape: tuple[int, ...], where: Placement, devices: Sequence[Device]
 ) -> Buffer:
     """Copy one array to each device; together they are one array of `shape`."""
-    parts = [a if a.dtype in _DTYPES else _checked(a) for a in arrays]
-    return _batched_device_put(
-        aval(shape, parts[0].dtype), where, parts, list(devices), True,
-        enable_x64=True, host_buffer_semantics=_COPY_NOW,
-    )  # fmt: skip
+    # jaxlib's own call for several devices copies the first array to all of a replicated placement.
+    return assemble([put(a, d) for a, d in zip(arrays, devices, strict=True)], shape, where)
 
 
 def assemble(parts: Sequence[Buffer], shape: tuple[int, ...], where: Placement) -> Buffer:
@@ -158,7 +158,10 @@ def assemble(parts: Sequence[Buffer], shape: tuple[int, ...], where: Placement) 
 
 
 def shards(buffer: Buffer) -> list[Buffer]:
-    """The part of a buffer on each of its devices, in order; nothing is copied."""
+    """The part of a buffer on each of its devices, in order; nothing is copied.
+
+    Where jax is installed, jaxlib imports it here.
+    """
     dtype, where = buffer.aval.dtype, buffer._sharding
     if type(where) is not _ManyDevices:
         return [buffer]
@@ -171,22 +174,39 @@ def shards(buffer: Buffer) -> list[Buffer]:
 
 
 class _Memory:
-    """Bytes at an address, for numpy to read."""
+    """Bytes at an address, for numpy to read; what owns them lives as long."""
 
-    def __init__(self, pointer: int, size: int) -> None:
+    def __init__(self, pointer: int, size: int, owner: object) -> None:
+        self.owner = owner
         self.__array_interface__ = {
             "data": (pointer, True), "shape": (size,), "typestr": "|u1", "version": 3,
         }  # fmt: skip
 
 
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+
+
 def _read_memory(buffer: Buffer) -> Array:
-    """What 0.10.2 on the CPU gives no other way. Copied: a donation would free it below a view."""
+    """What 0.10.2 on the CPU gives no other way: the bytes themselves."""
     shape, dtype = buffer.aval.shape, buffer.aval.dtype
     count = math.prod(shape)
     if count == 0:
         return np.empty(shape, dtype)
+    buffer.block_until_ready()
     bits = _BITS[dtype]
-    raw = np.array(_Memory(buffer.unsafe_buffer_pointer(), -(-count * bits // 8)))
+    size = -(-count * bits // 8)
+    if dtype in _NARROW_INTEGERS:
+        # DLPack has no such types. Copied, since a donation would free the memory below a view.
+        raw = np.array(_Memory(buffer.unsafe_buffer_pointer(), size, buffer))
+    else:
+        # The first field of a DLPack tensor is the address. The capsule holds the memory, and
+        # unlike `unsafe_buffer_pointer` its making does not import jax.
+        capsule = _jax.buffer_to_dlpack_managed_tensor(buffer)
+        tensor = _capsule_pointer(capsule, b"dltensor")
+        pointer = ctypes.c_void_p.from_address(tensor).value or 0
+        raw = np.asarray(_Memory(pointer, size, capsule))
     if bits < 8:
         # Several elements in a byte, the first in its lowest bits.
         shifts = np.arange(0, 8, bits, dtype=np.uint8)
@@ -218,7 +238,6 @@ def get(buffer: Buffer) -> Array:
         if read is not None:
             array: Array = read()[0]
         else:
-            buffer.block_until_ready()
             array = _read_memory(buffer)
     except xc.XlaRuntimeError as error:
         fail(error, "a computation failed")

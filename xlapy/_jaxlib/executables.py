@@ -32,13 +32,14 @@ def _compile_options(
 ) -> Any:
     made = xc.CompileOptions()
     made.env_option_overrides = list(options.items())
+    # Always given: from the list of devices alone XLA takes the first device of the client.
+    made.device_assignment = xc.DeviceAssignment.create(assignment)
     if num_replicas * num_partitions > 1:
         build = made.executable_build_options
         made.num_replicas = build.num_replicas = num_replicas
         made.num_partitions = build.num_partitions = num_partitions
         build.use_spmd_partitioning = num_partitions > 1
         build.use_shardy_partitioner = num_partitions > 1
-        made.device_assignment = xc.DeviceAssignment.create(assignment)
     return made
 
 
@@ -162,10 +163,11 @@ def signature(executable: Executable) -> tuple[list[Signature], list[Signature]]
     program = xc.XlaComputation(module.as_serialized_hlo_module_proto()).program_shape()
     shape = program.result_shape()
     results = shape.tuple_shapes() if shape.is_tuple() else [shape]
-    return [
-        [(tuple(s.dimensions()), s.numpy_dtype()) for s in shapes if not s.is_token()]
-        for shapes in (program.parameter_shapes(), results)
-    ]  # type: ignore[return-value]
+    return _arrays_of(program.parameter_shapes()), _arrays_of(results)
+
+
+def _arrays_of(shapes: Sequence[Any]) -> list[Signature]:
+    return [(tuple(s.dimensions()), s.numpy_dtype()) for s in shapes if not s.is_token()]
 
 
 def make_runner(
