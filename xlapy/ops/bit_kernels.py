@@ -21,18 +21,16 @@ NARROW_INT_BITS = {
 }
 _SIGNED_NARROW = {np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.int4)}
 _NARROW_FLOAT_BITS = {np.dtype(ml_dtypes.float4_e2m1fn): 4}
-_UNSIGNED = {
-    1: np.dtype(np.uint8),
-    2: np.dtype(np.uint16),
-    4: np.dtype(np.uint32),
-    8: np.dtype(np.uint64),
+_FLOAT8_E8M0FNU = np.dtype(ml_dtypes.float8_e8m0fnu)
+_FNUZ = {
+    np.dtype(ml_dtypes.float8_e4m3fnuz),
+    np.dtype(ml_dtypes.float8_e5m2fnuz),
+    np.dtype(ml_dtypes.float8_e4m3b11fnuz),
 }
-_SIGNED = {
-    1: np.dtype(np.int8),
-    2: np.dtype(np.int16),
-    4: np.dtype(np.int32),
-    8: np.dtype(np.int64),
-}
+_finfo: Any = ml_dtypes.finfo
+# By bytes. Any: the checker joins the members of such a table to `object`.
+_UNSIGNED: dict[int, Any] = {n: np.dtype(f"u{n}") for n in (1, 2, 4, 8)}
+_SIGNED: dict[int, Any] = {n: np.dtype(f"i{n}") for n in (1, 2, 4, 8)}
 
 
 def bit_width(dtype: np.dtype[Any]) -> int:
@@ -121,8 +119,8 @@ def mulhi(x: Array, y: Array) -> Array:
     signed = is_signed(dtype)
     if width < 64:
         wide = np.int64 if signed else np.uint64
-        product = np.multiply(x.astype(wide), y.astype(wide), out=...)
-        return (product >> wide(width)).astype(dtype)
+        product = np.multiply(x.astype(wide), y.astype(wide))
+        return np.asarray(product >> wide(width)).astype(dtype)
     # 64 bits: schoolbook with 32-bit halves. No sum below overflows: (2^32-1)^2 + 2(2^32-1) < 2^64.
     a, b = bits_of(x), bits_of(y)
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -138,30 +136,42 @@ def mulhi(x: Array, y: Array) -> Array:
 
 def next_after(x: Array, y: Array) -> Array:
     """The neighbour of ``x`` in the direction of ``y``; ``y`` if they are equal."""
-    return np.asarray(np.nextafter(x, y))
+    # numpy's float16 loop gives x, which differs for zeros of different sign.
+    return np.where(x == y, y, np.nextafter(x, y))
 
 
 def total_order_key(x: Array) -> Array:
-    """Signed integers in the order -nan < -inf < -0 < +0 < inf < nan."""
+    """Integers in the order -nan < -inf < -0 < +0 < inf < nan."""
     x = np.asarray(x)
-    signed = _SIGNED[x.dtype.itemsize]
+    if x.dtype == _FLOAT8_E8M0FNU:  # no sign; nan is the largest pattern
+        return x.view(np.uint8)
+    signed: Any = _SIGNED[x.dtype.itemsize]
     bits = x.view(signed)
+    if x.dtype in _NARROW_FLOAT_BITS:  # the sign to the top of the byte
+        bits = bits << signed.type(8 - bit_width(x.dtype))
     # Negative floats order the other way round: flip all bits but the sign.
-    return np.asarray(np.where(bits < 0, bits ^ signed.type(np.iinfo(signed).max), bits))
+    most = signed.type(np.iinfo(signed).max)
+    key: Array = np.where(bits < 0, bits ^ most, bits)
+    if x.dtype in _FNUZ:  # the only nan has the bits of -0, and orders as -nan
+        key = np.where(bits == ~most, bits, key)
+    return key
 
 
 def reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Array:
     """``x`` rounded to a float format of these sizes and back (nearest even, overflow to inf)."""
     x = np.asarray(x)
-    if x.dtype.kind == "c":
-        parts = x.view(x.real.dtype)
-        return reduce_precision(
-            parts, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
-        ).view(x.dtype)
-    info = ml_dtypes.finfo(x.dtype)
-    unsigned = _UNSIGNED[x.dtype.itemsize].type
-    bits, width, nmant = x.view(unsigned), 8 * x.dtype.itemsize, int(info.nmant)
+    dtype: Any = x.dtype
+    if dtype.itemsize == 1:  # as XLA, in float16; float8_e8m0fnu has more range than that
+        wider = np.float32 if dtype == _FLOAT8_E8M0FNU else np.float16
+        wide = reduce_precision(
+            x.astype(wider), exponent_bits=exponent_bits, mantissa_bits=mantissa_bits
+        )
+        return wide.astype(dtype)
+    info: Any = _finfo(dtype)
+    unsigned: Any = _UNSIGNED[dtype.itemsize].type
+    width, nmant = 8 * dtype.itemsize, int(info.nmant)
     nexp = width - 1 - nmant
+    bits = x.view(unsigned)
     sign = unsigned(1 << (width - 1))
     exponent_mask = unsigned(((1 << nexp) - 1) << nmant)
     if mantissa_bits < nmant:
@@ -177,10 +187,8 @@ def reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Arr
         signs = bits & sign
         bits = np.where(too_large, signs | exponent_mask, bits)
         bits = np.where(too_small, signs, bits)
-    result = np.asarray(bits).view(x.dtype)
-    # The rounding above may carry a nan into inf; every nan stays as it is.
-    nan_result = x if mantissa_bits > 0 else np.copysign(x.dtype.type(np.inf), x)
-    return np.asarray(np.where(np.isnan(x), nan_result, result))
+    # The rounding may carry a nan into inf; XLA keeps it, whatever mantissa_bits is.
+    return np.where(np.isnan(x), x, np.asarray(bits).view(dtype))
 
 
 def bitcast_convert(x: Array, dtype: DTypeLike) -> Array:
@@ -189,6 +197,7 @@ def bitcast_convert(x: Array, dtype: DTypeLike) -> Array:
     The first element of the narrower type holds the low bits.
     """
     x, target = np.ascontiguousarray(x).reshape(np.shape(x)), np.dtype(dtype)
+    shape: tuple[int, ...] = x.shape
     old, new = bit_width(x.dtype), bit_width(target)
     if old == new:
         if x.dtype in NARROW_INT_BITS or target in NARROW_INT_BITS:
@@ -201,11 +210,11 @@ def bitcast_convert(x: Array, dtype: DTypeLike) -> Array:
         per = min(old, 8) // new
         shifts = np.arange(per, dtype=np.uint8) * np.uint8(new)
         split = (pieces[..., None] >> shifts) & np.uint8((1 << new) - 1)
-        return _from_nibbles(split.reshape(*x.shape, old // new), target)
+        return _from_nibbles(split.reshape(*shape, old // new), target)
     pieces = _to_nibbles(x)
     per = min(new, 8) // old
     shifts = np.arange(per, dtype=np.uint8) * np.uint8(old)
-    grouped = pieces.reshape(*x.shape[:-1], x.shape[-1] // per, per)
+    grouped = pieces.reshape(*shape[:-1], shape[-1] // per, per)
     packed = np.asarray(np.bitwise_or.reduce(grouped << shifts, axis=-1))
     if new < 8:
         return _from_nibbles(packed[..., 0], target)

@@ -18,7 +18,7 @@ def in_complex128(function: Callable[..., Array]) -> Callable[..., Array]:
     def wrapped(*operands: Array) -> Array:
         dtype = operands[0].dtype
         wide = function(*(np.asarray(x, np.complex128) for x in operands))
-        return np.asarray(wide, dtype)
+        return np.asarray(wide).astype(dtype, copy=False)
 
     wrapped.__name__ = function.__name__
     wrapped.__doc__ = function.__doc__
@@ -61,25 +61,59 @@ def expm1(z: Array) -> Array:
     return compose(real, imag)
 
 
+def _exact_square(x: Array) -> tuple[Array, Array]:
+    """``x^2`` as a float and its rounding error (Dekker), for moderate ``x``."""
+    high = x * 134217729.0  # 2^27 + 1: high gets the upper half of the bits of x
+    high = high - (high - x)
+    low = x - high
+    square = x * x
+    return square, ((high * high - square) + 2 * high * low) + low * low
+
+
+def _exact_sum(x: Array, y: Array) -> tuple[Array, Array]:
+    """``x + y`` as a float and its rounding error (Knuth)."""
+    total = x + y
+    part = total - x
+    return total, (x - (total - part)) + (y - part)
+
+
 @in_complex128
 def log1p(z: Array) -> Array:
-    """``log(1 + z)``: the real part is ``log1p(x (x + 2) + y^2) / 2``."""
+    """``log(1 + z)``: near 0 the real part is ``log1p(2x + x^2 + y^2) / 2``."""
     x, y = z.real, z.imag
-    near = (np.abs(x) < 0.5) & (np.abs(y) < 0.5)
-    real = np.where(near, np.log1p(x * (x + 2) + y * y) / 2, np.log(np.hypot(1 + x, y)))
-    return compose(real, np.arctan2(y, 1 + x))
+    near = (np.abs(x) < 0.5) & (np.abs(y) < 0.9)
+    # The three terms cancel on the circle |1 + z| = 1, so they are summed with their errors.
+    a, b = np.where(near, x, 0.0), np.where(near, y, 0.0)
+    square, error = _exact_square(b)
+    square_a, error_a = _exact_square(a)
+    total, error_1 = _exact_sum(2 * a, square)
+    total, error_2 = _exact_sum(total, square_a)
+    grown = total + (error + error_a + error_1 + error_2)
+    far = np.log(1 + z)
+    return compose(np.where(near, np.log1p(grown) / 2, far.real), np.arctan2(y, 1 + x))
+
+
+def _reciprocal(z: Array) -> Array:
+    """``1 / z``; 0 for every infinite ``z``, inf + i nan for 0."""
+    size = np.hypot(z.real, z.imag)
+    real, imag = z.real / size / size, -z.imag / size / size
+    zero = np.isinf(size)
+    real = np.where(zero, np.copysign(0.0, z.real), np.where(size == 0, np.inf, real))
+    imag = np.where(zero, np.copysign(0.0, -z.imag), imag)
+    return compose(real, imag)
 
 
 @in_complex128
 def rsqrt(z: Array) -> Array:
     """``1 / sqrt(z)``."""
-    return 1 / np.sqrt(z)
+    return _reciprocal(np.sqrt(z))
 
 
 @in_complex128
 def logistic(z: Array) -> Array:
     """``1 / (1 + e^-z)``."""
-    return 1 / (1 + np.exp(-z))
+    e = np.exp(-z)
+    return _reciprocal(compose(1 + e.real, e.imag))  # 1 + e would lose an imaginary -0
 
 
 @in_complex128
@@ -105,4 +139,33 @@ def power(x: Array, y: Array) -> Array:
 @in_complex128
 def atan2(y: Array, x: Array) -> Array:
     """``-i log((x + i y) / sqrt(x^2 + y^2))``."""
-    return -1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y))
+    angle = compose(x.real - y.imag, x.imag + y.real) / np.sqrt(x * x + y * y)
+    logarithm = np.log(angle)
+    return compose(logarithm.imag, -logarithm.real)
+
+
+def divide(x: Array, y: Array) -> Array:
+    """``x / y`` with the infinities and zeros of C's Annex G."""
+    result = np.divide(x, y)
+    if np.isfinite(result).all():
+        return result
+    a, b, c, d = x.real, x.imag, y.real, y.imag
+
+    def unit(v: Array, infinite: Array) -> Array:
+        """The direction of an infinite operand: ±1 for an infinite part, ±0 for the other."""
+        return np.where(infinite, np.copysign(np.where(np.isinf(v), 1, 0).astype(v.dtype), v), v)
+
+    infinite_x, infinite_y = np.isinf(a) | np.isinf(b), np.isinf(c) | np.isinf(d)
+    zero_y = (c == 0) & (d == 0)
+    finite_x, finite_y = np.isfinite(a) & np.isfinite(b), np.isfinite(c) & np.isfinite(d)
+    scale = np.where(infinite_x, np.inf, 0.0).astype(a.dtype)
+    p, q = unit(a, infinite_x), unit(b, infinite_x)
+    r, s = unit(c, infinite_y), unit(d, infinite_y)
+    real, imag = scale * (p * r + q * s), scale * (q * r - p * s)
+    pole = np.copysign(np.asarray(np.inf, a.dtype), c)
+    undefined = np.isnan(result.real) & np.isnan(result.imag)
+    repair = undefined & ((infinite_x & finite_y) | (infinite_y & finite_x)) & ~zero_y
+    return compose(
+        np.where(zero_y, pole * a, np.where(repair, real, result.real)),
+        np.where(zero_y, pole * b, np.where(repair, imag, result.imag)),
+    )

@@ -19,7 +19,9 @@ from numpy.typing import DTypeLike, NDArray
 from xlapy.ops import complex_functions, special_functions
 from xlapy.ops.bit_kernels import (
     NARROW_INT_BITS,
+    bit_width,
     bitcast_convert,
+    bits_of,
     count_leading_zeros,
     is_signed,
     mulhi,
@@ -68,6 +70,8 @@ def divide(x: Array, y: Array) -> Array:
         return np.divide(x, y)
     if kind in "iu" or x.dtype in NARROW_INT_BITS:
         return _integer_divide(x, y)
+    if kind == "c":
+        return complex_functions.divide(x, y)
     return np.divide(x, y)
 
 
@@ -109,32 +113,53 @@ def power(x: Array, y: Array) -> Array:
 
 def _integer_power(x: Array, y: Array) -> Array:
     dtype = x.dtype
-    x, y = np.broadcast_arrays(widened(x), widened(y))
-    base, exponent = x, y
-    one, zero = x.dtype.type(1), x.dtype.type(0)
-    result = np.full(x.shape, one, x.dtype)
-    for _ in range(6):  # as XLA: only the low 6 bits of the exponent count
-        result = np.where(exponent & one, result * base, result)
-        base, exponent = base * base, exponent >> one
-    if is_signed(x.dtype):
-        minus = -one
-        inverse = np.where(x == 1, one, np.where(x == -1, np.where(y & one, minus, one), zero))
-        result = np.where(y < 0, inverse, result)
-    return np.asarray(result).astype(dtype)
+    base, exponent = np.broadcast_arrays(widened(x), bits_of(y))
+    first, one, zero = base, base.dtype.type(1), base.dtype.type(0)
+    result = np.full(base.shape, one)
+    for bit in range(6):  # as XLA: only the low 6 bits of the exponent count
+        odd = (exponent >> exponent.dtype.type(bit)) & exponent.dtype.type(1)
+        result = np.where(odd != 0, result * base, result)
+        base = base * base
+    # As XLA, an exponent with the top bit set is negative in the unsigned types of whole bytes too.
+    if is_signed(dtype) or dtype not in NARROW_INT_BITS:
+        negative = exponent >= exponent.dtype.type(1 << (bit_width(dtype) - 1))
+    else:
+        negative = np.zeros(exponent.shape, bool)
+    odd = exponent & exponent.dtype.type(1)
+    minus_one = np.invert(zero)
+    alternating = np.where(odd != 0, minus_one, one)
+    inverse = np.where(first == one, one, np.where(first == minus_one, alternating, zero))
+    return np.where(negative, inverse, result).astype(dtype)
 
 
 def maximum(x: Array, y: Array) -> Array:
-    """The larger; nan if either is nan."""
+    """The larger; nan if either is nan; +0.0 is larger than -0.0."""
+    kind = x.dtype.kind
+    if kind in "biu":
+        return np.maximum(x, y)
     if x.dtype in NARROW_INT_BITS:
         return np.maximum(widened(x), widened(y)).astype(x.dtype)
-    return np.maximum(x, y)
+    result = np.maximum(x, y)
+    if kind != "c":
+        tie = np.equal(x, y)
+        if np.count_nonzero(tie):  # numpy takes either zero; (-0) + (+0) = +0
+            result = np.where(tie & (result == 0), x + y, result)
+    return result
 
 
 def minimum(x: Array, y: Array) -> Array:
-    """The smaller; nan if either is nan."""
+    """The smaller; nan if either is nan; -0.0 is smaller than +0.0."""
+    kind = x.dtype.kind
+    if kind in "biu":
+        return np.minimum(x, y)
     if x.dtype in NARROW_INT_BITS:
         return np.minimum(widened(x), widened(y)).astype(x.dtype)
-    return np.minimum(x, y)
+    result = np.minimum(x, y)
+    if kind != "c":
+        tie = np.equal(x, y)
+        if np.count_nonzero(tie):  # numpy takes either zero; -(-(+0) - (-0)) = -0
+            result = np.where(tie & (result == 0), -(-x - y), result)
+    return result
 
 
 def atan2(y: Array, x: Array) -> Array:
@@ -229,7 +254,9 @@ def not_(x: Array) -> Array:
     return np.invert(x)
 
 
-square = np.square
+def square(x: Array) -> Array:
+    """``x * x``."""
+    return np.multiply(x, x)
 
 
 def conj(x: Array) -> Array:
@@ -258,9 +285,10 @@ is_inf = np.isinf
 
 def round_nearest_afz(x: Array) -> Array:
     """The nearest integer, ties away from zero."""
-    whole = np.trunc(x)
-    away = np.abs(x - whole) >= x.dtype.type(0.5)
-    return np.copysign(np.where(away, np.abs(whole) + x.dtype.type(1), whole), x)
+    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    whole = np.trunc(wide)
+    up = np.abs(wide - whole) >= 0.5
+    return np.asarray(np.copysign(np.abs(whole) + up, wide)).astype(x.dtype, copy=False)
 
 
 def is_pos_inf(x: Array) -> NDArray[np.bool]:
@@ -277,26 +305,42 @@ def is_neg_inf(x: Array) -> NDArray[np.bool]:
 
 
 def _elementary(
-    function: Callable[..., Any], complex_function: Callable[..., Array]
+    function: Callable[[Array], Array], complex_function: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
+    """``function``, a numpy ufunc, on floats of every width, and the complex one beside it."""
+
     def kernel(x: Array) -> Array:
-        kind = x.dtype.kind
-        if kind == "f":
-            return function(x)  # type: ignore[no-any-return]
-        if kind == "c":
-            return complex_function(x)
-        return function(x)  # type: ignore[no-any-return]
+        return complex_function(x) if x.dtype.kind == "c" else function(x)
 
     return kernel
 
 
+def _in_float32(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A formula of several steps, which narrower floats take in float32."""
+
+    def kernel(x: Array) -> Array:
+        if x.dtype.itemsize < 4:
+            return function(x.astype(np.float32)).astype(x.dtype)
+        return function(x)
+
+    return kernel
+
+
+@_in_float32
 def _rsqrt(x: Array) -> Array:
-    return np.reciprocal(np.sqrt(x))
+    root = np.asarray(np.sqrt(x))
+    np.reciprocal(root, out=root)
+    return root
 
 
+@_in_float32
 def _logistic(x: Array) -> Array:
-    one = x.dtype.type(1)
-    return np.reciprocal(np.exp(-x) + one)
+    """``1 / (1 + e^-x)``."""
+    result = np.asarray(np.negative(x))
+    np.exp(result, out=result)
+    result += 1
+    np.reciprocal(result, out=result)
+    return result
 
 
 exponential = _elementary(np.exp, complex_functions.exp)
@@ -344,30 +388,58 @@ bessel_i1e = _special(special_functions.bessel_i1e)
 
 
 def convert(x: Array, dtype: DTypeLike) -> Array:
-    """``x`` in another type: floats to integers saturate, nan gives 0, complex drops imag."""
+    """``x`` in another type.
+
+    Floats to integers truncate and saturate, nan gives 0; a complex source loses its imaginary
+    part; integers to narrower ones wrap; to bool is ``x != 0``.
+    """
     x, target = np.asarray(x), np.dtype(dtype)
-    source = x.dtype
-    if source == target:
+    if x.dtype == target:
         return x
-    if source.kind == "c" and target.kind != "c":
+    if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
     if target.kind == "b":
-        return x != x.dtype.type(0)
-    integral = target.kind in "iu" or target in NARROW_INT_BITS
-    if integral and x.dtype.kind not in "biu" and x.dtype not in NARROW_INT_BITS:
-        return _float_to_integer(x, target)
+        return np.asarray(x != x.dtype.type(0))
     if x.dtype in NARROW_INT_BITS:
-        x = widened(x)
+        return widened(x).astype(target)
+    if (target.kind in "iu" or target in NARROW_INT_BITS) and x.dtype.kind not in "biu":
+        return _float_to_integer(x, target)
+    if target in _FROM_FLOAT32 or x.dtype in _FROM_FLOAT32:
+        return _convert_rare(x, target)
     return x.astype(target)
 
 
 def _float_to_integer(x: Array, target: np.dtype[Any]) -> Array:
-    info: Any = ml_dtypes.iinfo(target)
-    low, high = int(info.min), int(info.max)
-    x = x.astype(np.float64)
-    x = np.where(np.isnan(x), 0.0, x)
+    low, high = _INTEGER_RANGES[target]
+    if x.dtype.itemsize < 4:
+        x = x.astype(np.float32)
+    if x.size and low <= x.min() and x.max() < high:  # false if there is a nan
+        return x.astype(target)
+    x = np.where(np.isnan(x), 0.0, x.astype(np.float64))
     # 2^63 - 1 and 2^64 - 1 are no float64, so the upper end is put in as an integer.
-    wide = np.dtype(np.uint64 if low == 0 else np.int64)
+    wide: Any = np.dtype(np.uint64 if low == 0 else np.int64)
     above = x >= float(high)
     inside = np.where(above, 0.0, np.maximum(x, float(low))).astype(wide)
     return np.where(above, wide.type(high), inside).astype(target)
+
+
+_iinfo: Any = ml_dtypes.iinfo
+_INTEGER_RANGES: dict[np.dtype[Any], tuple[int, int]] = {
+    dtype: (int(_iinfo(dtype).min), int(_iinfo(dtype).max))
+    for dtype in (
+        *NARROW_INT_BITS,
+        *(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)),
+    )
+}
+_FLOAT4 = np.dtype(ml_dtypes.float4_e2m1fn)
+_FROM_FLOAT32 = {_FLOAT4, np.dtype(ml_dtypes.float8_e8m0fnu)}
+
+
+def _convert_rare(x: Array, target: np.dtype[Any]) -> Array:
+    """To or from float4 and float8_e8m0fnu, which lack casts to the other narrow floats."""
+    if x.dtype.kind not in "biu" and x.dtype.itemsize < 4:
+        x = x.astype(np.float32)
+    result = x.astype(target)
+    if target == _FLOAT4 and x.dtype.kind == "f":  # it has no nan: XLA gives -0
+        return np.where(np.isnan(x), target.type(-0.0), result)
+    return result
