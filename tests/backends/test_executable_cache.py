@@ -15,7 +15,6 @@ from xlapy.backends.executable_cache import (
     cache_key,
     default_cache,
     host_fingerprint,
-    strip_locations,
 )
 
 
@@ -183,24 +182,3 @@ def test_a_key_depends_on_each_part_and_its_bounds() -> None:
     assert len(set(keys)) == len(keys)
     assert cache_key(["a", "b"]) == cache_key([b"a", b"b"])
     assert host_fingerprint()
-
-
-def test_locations_do_not_count() -> None:
-    one = (
-        'module @m {\n%0 = "stablehlo.sine"(%a) : (tensor<f32>) -> tensor<f32> loc(#l0)\n'
-        'custom(") loc(\\"kept\\")") loc("f"("a (1).py":3:0))\n}\n#l0 = loc("f"("a.py":3:0))\n'
-    )
-    assert strip_locations(one) == (
-        'module @m {\n%0 = "stablehlo.sine"(%a) : (tensor<f32>) -> tensor<f32>\n'
-        'custom(") loc(\\"kept\\")")\n}\n'
-    )
-    nested = 'x loc(callsite("a"("f.py":1:1) at fused["b"("g.py":2:2), unknown]))\ny'
-    assert strip_locations(nested) == "x\ny"
-
-
-def test_locations_are_found_fast() -> None:
-    line = '%1 = "stablehlo.add"(%0, %0) : (tensor<f32>, tensor<f32>) -> tensor<f32> loc(#l1)\n'
-    start = time.perf_counter()
-    assert "loc" not in strip_locations(line * 10_000)
-    strip_locations("(" * 10_000 + ' loc("' + "(" * 10_000)
-    assert time.perf_counter() - start < 2

@@ -15,7 +15,6 @@ import logging
 import os
 import platform
 import random
-import re
 import stat
 import tempfile
 import time
@@ -23,7 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, final
 
-__all__ = ["ExecutableCache", "cache_key", "default_cache", "host_fingerprint", "strip_locations"]
+__all__ = ["ExecutableCache", "cache_key", "default_cache", "host_fingerprint"]
 
 _log = logging.getLogger(__name__)
 
@@ -228,23 +227,3 @@ def host_fingerprint() -> str:
     except OSError:
         pass
     return "\n".join(sorted(lines))
-
-
-_STRING: Final = r'"(?:[^"\\]++|\\.)*+"'
-_INNER: Final = rf'(?:[^()"]++|{_STRING})*+'
-# Locations nest: a call site holds two, each with a name and a file.
-_NESTED: Final = (
-    rf"\({_INNER}(?:\({_INNER}(?:\({_INNER}(?:\({_INNER}\){_INNER})*\){_INNER})*\){_INNER})*\)"
-)
-_LOCATION: Final = re.compile(rf"{_STRING}| loc{_NESTED}|^#\w+ = loc{_NESTED}\n?", re.MULTILINE)
-
-
-def strip_locations(text: str) -> str:
-    """MLIR text without the places its operations come from; strings stay as they are.
-
-    Examples
-    --------
-    >>> strip_locations('%0 = "stablehlo.sine"(%a) : (tensor<f32>) -> tensor<f32> loc("a.py":3:0)')
-    '%0 = "stablehlo.sine"(%a) : (tensor<f32>) -> tensor<f32>'
-    """
-    return _LOCATION.sub(lambda m: m[0] if m[0][0] == '"' else "", text)

@@ -1,0 +1,331 @@
+"""The backend that compiles with XLA, on any platform that has a PJRT client."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+
+from xlapy import _jaxlib
+from xlapy.backends.base import Backend, Capabilities, CompileOptions, Executable
+from xlapy.backends.executable_cache import cache_key, default_cache, host_fingerprint
+from xlapy.errors import BackendError, UnsupportedOpError
+from xlapy.specs import Spec, TensorSpec, TokenSpec
+from xlapy.tensor import Placed, Placement
+from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.op import lookup
+from xlapy.trace.stablehlo import to_stablehlo
+
+__all__ = ["MISSING_DTYPES", "MISSING_OPS", "Pjrt"]
+
+_Run: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
+_log = logging.getLogger(__name__)
+
+_HOST_IO: Final = "pass the data as arguments and results, or use the interpreter"
+
+#: What XLA does not run, by platform (`"*"` is every one), each with what to use instead. Most of
+#: it is an error when compiled; infeed and outfeed wait for ever, and ragged_all_to_all kills the
+#: process.
+MISSING_OPS: Final[dict[str, dict[str, str]]] = {
+    "*": dict.fromkeys(
+        ("infeed", "outfeed", "send", "send_done", "recv", "recv_done"), _HOST_IO
+    ),  # jaxlib gives no other end of these transfers
+    "cpu": {
+        "collective_broadcast": "use collective_permute or all_gather",
+        "ragged_dot": "use dot_general on each group, or the interpreter",
+        "ragged_all_to_all": "use all_to_all, or the interpreter",
+        "dynamic_conv": "use conv with known paddings, or the interpreter",
+    },
+}  # fmt: skip
+
+#: element types that XLA >= 0.11 aborts the process on
+MISSING_DTYPES: Final = frozenset({"f6e2m3fn", "f6e3m2fn"})
+
+#: how many loaded executables a client keeps for programs that come again
+_KEPT: Final = 256
+
+
+@final
+class _Program(Executable):
+    """An executable of XLA's."""
+
+    def __init__(
+        self,
+        executable: Any,
+        execute: _Run,
+        placed: tuple[Placed, ...],
+    ) -> None:
+        self.placed = placed
+        self._executable = executable
+        # The leanest callable there is.
+        self.execute = execute  # type: ignore[method-assign, assignment]
+
+    def execute(self, payloads: Sequence[Any]) -> Sequence[Any]:
+        """Run; replaced on each instance."""
+        raise NotImplementedError
+
+    @property
+    def optimized_hlo_text(self) -> str:
+        """The HLO that XLA runs."""
+        return _jaxlib.hlo_text(self._executable)
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """XLA's estimates, such as ``flops`` and ``bytes accessed``."""
+        return _jaxlib.cost_analysis(self._executable)
+
+    def memory_analysis(self) -> dict[str, int]:
+        """The bytes that arguments, results, temporaries and code take."""
+        return _jaxlib.memory_stats(self._executable)
+
+
+@final
+class Pjrt(Backend):
+    """Compiles computations with XLA and runs them on the devices of one platform.
+
+    Parameters
+    ----------
+    platform : str
+        ``"cpu"``, ``"cuda"``, ``"rocm"``, ``"tpu"``, ``"metal"``, the name of another installed
+        PJRT plugin, or the path to a plugin's library.
+    num_devices : int, optional
+        How many devices the CPU pretends to have; default ``XLAPY_NUM_CPU_DEVICES``, else 1.
+    plugin_options : dict, optional
+        Options of the plugin. Unless ``{"preallocate": True}`` is among them, GPU memory is
+        allocated as it is needed.
+
+    Attributes
+    ----------
+    compiles : int
+        How many programs XLA compiled; those loaded from disk do not count.
+    loads : int
+        How many programs were loaded from disk.
+
+    Raises
+    ------
+    BackendError
+        If there is no such platform, or its plugin is missing or of another version.
+    """
+
+    def __init__(
+        self,
+        platform: str = "cpu",
+        *,
+        num_devices: int | None = None,
+        plugin_options: dict[str, Any] | None = None,
+    ) -> None:
+        self.name = f"pjrt:{platform}"
+        if platform == "cpu":
+            self._client = _jaxlib.cpu_client(num_devices)
+        else:
+            self._client = _jaxlib.plugin_client(platform, plugin_options)
+        self._devices = tuple(_jaxlib.devices(self._client))
+        if not self._devices:
+            raise BackendError(f"a backend must have a device; got none for {self.name} [X1]")
+        self._default = self._devices[0]
+        self.placement = Placement(self)
+        self.compiles = 0
+        self.loads = 0
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, int], tuple[Any, _Run]] = OrderedDict()
+        kind = _jaxlib.platform(self._client)[0]
+        self._capabilities = Capabilities(
+            {**MISSING_OPS["*"], **MISSING_OPS.get(kind, {})}, MISSING_DTYPES
+        )
+        self._is_cpu = kind == "cpu"
+
+    def __repr__(self) -> str:
+        return f"Pjrt({self.name.removeprefix('pjrt:')!r})"
+
+    @property
+    def devices(self) -> Sequence[Any]:
+        """The devices that this process can use; the first one is the default."""
+        return self._devices
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What XLA does not run here."""
+        return self._capabilities
+
+    def placement_of(self, device: Any = None, sharding: Any = None) -> Placement:
+        """The one `Placement` of a device or sharding."""
+        # Named or not, the default device is one place.
+        return super().placement_of(None if device is self._default else device, sharding)
+
+    # --- data -------------------------------------------------------------------------------------
+
+    def put(self, array: np.ndarray[Any, Any], spec: TensorSpec, device: Any = None) -> Any:
+        """A buffer holding a copy of the array."""
+        return _jaxlib.put(array, self._default if device is None else device)
+
+    def get(self, payload: Any) -> np.ndarray[Any, Any]:
+        """The values, read-only and without a copy where the device's memory can be read."""
+        return _jaxlib.get(payload)
+
+    def block_until_ready(self, payload: Any) -> None:
+        """Wait for a buffer's computation; its error is raised here."""
+        if payload is not None:
+            _jaxlib.block_until_ready([payload])
+
+    def delete(self, payload: Any) -> None:
+        """Free a buffer now."""
+        if payload is not None:
+            _jaxlib.delete(payload)
+
+    def spec_of(self, payload: Any) -> Spec:
+        """The spec of a buffer; None stands for a token."""
+        if payload is None:
+            return TokenSpec()
+        return TensorSpec(payload.aval.shape, payload.aval.dtype)
+
+    def copy(self, payload: Any, device: Any) -> Any:
+        """A copy of a buffer on another device of this backend."""
+        return _jaxlib.copy_to(payload, device)
+
+    # --- programs ---------------------------------------------------------------------------------
+
+    def compile(self, computation: Computation, options: CompileOptions) -> Executable:
+        """Compile a verified computation, or load it if it was compiled before.
+
+        Raises
+        ------
+        UnsupportedOpError
+            For arguments and results of varying size, tuples, and programs over several devices.
+        BackendError
+            What XLA says against the program or an option.
+        """
+        if options.num_replicas * options.num_partitions > 1:
+            raise UnsupportedOpError(
+                f"a program must run on one device of {self.name} at a time; got "
+                f"{options.num_replicas} replicas of {options.num_partitions} partitions [X5]"
+            )
+        for what, specs in (
+            ("an argument", computation.parameter_specs), ("a result", computation.result_specs)
+        ):  # fmt: skip
+            for spec in specs:
+                _check_passable(what, spec, self.name)
+        device = self._default if options.device is None else options.device
+        entry, donated = _without_tokens(computation, options.donated)
+        executable, run = self._load_or_compile(entry, donated, options.flags, device)
+        placement = self.placement_of(device)
+        placed = tuple(placement.of(s) for s in computation.result_specs)
+        if entry is not computation:
+            return _Program(executable, _with_tokens(run, computation), placed)
+        return _Program(executable, run, placed)
+
+    def _load_or_compile(
+        self, computation: Computation, donated: frozenset[int], flags: tuple[Any, ...], device: Any
+    ) -> tuple[Any, _Run]:
+        """The executable and what runs it, from memory, from disk, or new."""
+        attributes = dict.fromkeys(sorted(donated), "jax.buffer_donor = true")
+        # The key leaves out where the operations come from: a program that moved is the same.
+        text = to_stablehlo(computation, locations=False, parameter_attributes=attributes)
+        key = cache_key(self._key_parts(text, flags, device))
+        with self._lock:
+            found = self._kept.get((key, device.id))
+            if found is not None:
+                self._kept.move_to_end((key, device.id))
+                return found
+        if self._is_cpu and "@lapack_" in text:
+            _jaxlib.register_lapack()
+        cache = default_cache()
+        executable = None
+        data = cache.load(key)
+        if data is not None:
+            try:
+                executable = _jaxlib.deserialize(self._client, data, [device], options=dict(flags))
+                self.loads += 1
+            except BackendError as error:
+                # Some hosts refuse every executable that was kept (openxla/xla#44565).
+                _log.info("a cached executable does not load and is built again: %s", error)
+                cache.discard(key)
+        if executable is None:
+            text = to_stablehlo(computation, locations=True, parameter_attributes=attributes)
+            executable = _jaxlib.compile(self._client, text, [device], options=dict(flags))
+            self.compiles += 1
+            if cache.directory is not None:
+                try:
+                    cache.store(key, _jaxlib.serialize(executable))
+                except BackendError as error:
+                    _log.debug("an executable of %s is not cached: %s", self.name, error)
+        results = [
+            (s.shape, s.dtype.numpy) for s in computation.result_specs if type(s) is TensorSpec
+        ]
+        run = _jaxlib.make_runner(executable, results, _jaxlib.placement([device]))
+        with self._lock:
+            self._kept[key, device.id] = executable, run
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return executable, run
+
+    def _key_parts(self, text: str, flags: tuple[Any, ...], device: Any) -> list[str]:
+        return [
+            _jaxlib.version,
+            self.name,
+            *_jaxlib.platform(self._client),
+            device.device_kind,
+            host_fingerprint() if self._is_cpu else "",
+            # XLA reads these when it compiles, beside the options it is given.
+            os.environ.get("XLA_FLAGS", ""),
+            os.environ.get("LIBTPU_INIT_ARGS", ""),
+            repr(sorted(flags)),
+            text,
+        ]
+
+    def clear(self) -> None:
+        """Let go of the executables kept in memory; those on disk stay."""
+        with self._lock:
+            self._kept.clear()
+
+
+def _check_passable(what: str, spec: Spec, name: str) -> None:
+    if type(spec) is TensorSpec:
+        if not spec.is_static:
+            # A buffer has the size of the bound, and nothing says how much of it counts.
+            raise UnsupportedOpError(
+                f"{what} of a compiled program must have a known shape on {name}; got {spec}: pass "
+                f"the whole array and its size (get_dimension_size) [X5]"
+            )
+    elif type(spec) is not TokenSpec:
+        raise UnsupportedOpError(
+            f"{what} of a compiled program must be an array or a token; got {spec} [X5]"
+        )
+
+
+def _is_token(value: Value) -> bool:
+    return type(value.spec) is TokenSpec
+
+
+def _without_tokens(
+    computation: Computation, donated: frozenset[int]
+) -> tuple[Computation, frozenset[int]]:
+    """The computation with no token passed in or out: tokens hold no data."""
+    tokens = [v for v in computation.parameters if _is_token(v)]
+    if not tokens and not any(map(_is_token, computation.results)):
+        return computation, donated
+    create = lookup("create_token") if tokens else None
+    made = [Instruction(create, (), {}, (v,)) for v in tokens] if create is not None else []
+    kept = [i for i, v in enumerate(computation.parameters) if not _is_token(v)]
+    entry = Computation(
+        [computation.parameters[i] for i in kept],
+        [*made, *computation.instructions],
+        [v for v in computation.results if not _is_token(v)],
+        computation.name,
+        [computation.parameter_names[i] for i in kept],
+    )
+    return entry, frozenset(new for new, old in enumerate(kept) if old in donated)
+
+
+def _with_tokens(run: _Run, computation: Computation) -> _Run:
+    arrays = [i for i, v in enumerate(computation.parameters) if not _is_token(v)]
+    tokens = [_is_token(v) for v in computation.results]
+
+    def execute(payloads: Sequence[Any]) -> Sequence[Any]:
+        found = iter(run([payloads[i] for i in arrays]))
+        return [None if token else next(found) for token in tokens]
+
+    return execute
