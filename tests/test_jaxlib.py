@@ -91,6 +91,10 @@ def test_plugins_are_found_without_importing_them(
     monkeypatch.syspath_prepend(tmp_path)
     found = _jaxlib.find_plugins()
     assert found["cuda"] == str(package / "xla_cuda_plugin.so")
+    identity = _jaxlib.plugin_identity("cuda")
+    assert str(package) in identity
+    (package / "xla_cuda_plugin.so").write_bytes(b"newer")
+    assert _jaxlib.plugin_identity("cuda") != identity
     from xlapy._jaxlib import clients
 
     monkeypatch.setattr(clients.importlib.metadata, "version", lambda name: "0.1.2")

@@ -36,6 +36,7 @@ from xlapy._jaxlib.clients import (
     find_plugins,
     platform,
     plugin_client,
+    plugin_identity,
     version,
 )
 from xlapy._jaxlib.executables import (
@@ -116,6 +117,7 @@ __all__ = [
     "placement",
     "platform",
     "plugin_client",
+    "plugin_identity",
     "put",
     "put_shards",
     "refine_shapes",

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import importlib.metadata
 import importlib.util
@@ -112,7 +114,7 @@ def plugin_client(name: str, options: Mapping[str, Any] | None = None) -> Client
     BackendError
         If the plugin is not installed, belongs to another version of jaxlib, or finds no device.
     """
-    path = name if name.endswith(_LIBRARY_SUFFIXES) or os.sep in name else ""
+    path = name if _is_path(name) else ""
     if not path:
         plugins = find_plugins()
         path = plugins.get(name, "")
@@ -141,6 +143,8 @@ def plugin_client(name: str, options: Mapping[str, Any] | None = None) -> Client
     try:
         with _plugin_lock:
             if not xc.pjrt_plugin_loaded(name):
+                if name == "cuda":
+                    _load_nvidia_libraries()
                 api = xc.load_pjrt_plugin_dynamically(name, path)
                 if name in ("cuda", "rocm"):
                     _register_gpu_targets(name, api)
@@ -149,6 +153,42 @@ def plugin_client(name: str, options: Mapping[str, Any] | None = None) -> Client
         return xc.make_c_api_client(name, chosen)
     except (RuntimeError, ValueError) as error:
         fail(error, f"the PJRT plugin {path!r} could not be opened with jaxlib {version}")
+
+
+def plugin_identity(name: str) -> str:
+    """What changes when a plugin's library does: its path, size and time; empty for the CPU."""
+    path = name if _is_path(name) else find_plugins().get(name, "")
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path
+    return f"{os.path.realpath(path)} {status.st_size} {status.st_mtime_ns}"
+
+
+def _is_path(name: str) -> bool:
+    return name.endswith(_LIBRARY_SUFFIXES) or os.sep in name
+
+
+# In the order in which they need each other.
+_NVIDIA_LIBRARIES = (
+    "cudart", "nvrtc", "cublasLt", "cublas", "nccl", "cupti", "cusparse", "cusolver", "cufft",
+    "nvshmem_host", "cudnn",
+)  # fmt: skip
+
+
+def _load_nvidia_libraries() -> None:
+    """Load NVIDIA's libraries from their Python packages, so that the plugin finds these copies."""
+    try:
+        namespace = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        return
+    for library in _NVIDIA_LIBRARIES:
+        for folder in (namespace and namespace.submodule_search_locations) or ():
+            for path in sorted(Path(folder).glob(f"*/lib/lib{library}.so.*")):
+                # One that does not load is looked for again by the plugin, which says what it
+                # lacks.
+                with contextlib.suppress(OSError):
+                    ctypes.CDLL(str(path))
 
 
 def _check_plugin_version(name: str, path: str) -> None:

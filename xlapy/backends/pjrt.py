@@ -121,7 +121,9 @@ class Pjrt(Backend):
         self.name = f"pjrt:{platform}"
         if platform == "cpu":
             self._client = _jaxlib.cpu_client(num_devices)
+            self._identity = ""
         else:
+            self._identity = _jaxlib.plugin_identity(platform)
             self._client = _jaxlib.plugin_client(platform, plugin_options)
         self._devices = tuple(_jaxlib.devices(self._client))
         if not self._devices:
@@ -266,6 +268,7 @@ class Pjrt(Backend):
         return [
             _jaxlib.version,
             self.name,
+            self._identity,
             *_jaxlib.platform(self._client),
             device.device_kind,
             host_fingerprint() if self._is_cpu else "",
