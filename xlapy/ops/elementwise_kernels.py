@@ -50,6 +50,18 @@ __all__ = [
 Array = NDArray[Any]
 Direction = Literal["EQ", "NE", "LT", "LE", "GT", "GE"]
 
+
+def _in_float32(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A formula of several steps, which narrower floats take in float32."""
+
+    def kernel(x: Array) -> Array:
+        if x.dtype.itemsize < 4:
+            return function(x.astype(np.float32)).astype(x.dtype)
+        return function(x)
+
+    return kernel
+
+
 # --- two operands ------------------------------------------------------------------------------
 
 add = np.add  # on bools: or
@@ -63,6 +75,11 @@ def subtract(x: Array, y: Array) -> Array:
     return np.subtract(x, y)
 
 
+def _by_float32(ufunc: Any, x: Array, y: Array) -> Array:
+    """A ufunc on floats of 16 bits and fewer: numpy's float32 loops are the fast ones."""
+    return np.asarray(ufunc(x.astype(np.float32), y.astype(np.float32))).astype(x.dtype)
+
+
 def divide(x: Array, y: Array) -> Array:
     """``x / y``; integers truncate, ``x / 0`` is all ones, ``MIN / -1`` is ``MIN``."""
     kind = x.dtype.kind
@@ -72,21 +89,22 @@ def divide(x: Array, y: Array) -> Array:
         return _integer_divide(x, y)
     if kind == "c":
         return complex_functions.divide(x, y)
-    return np.divide(x, y)
+    return _by_float32(np.divide, x, y)
 
 
 def _integer_divide(x: Array, y: Array) -> Array:
     dtype = x.dtype
     x, y = widened(x), widened(y)
-    one = y.dtype.type(1)
     zero = y == 0
-    safe = np.where(zero, one, y)
-    quotient = np.floor_divide(x, safe)
-    if is_signed(x.dtype):  # floor -> truncate: one more where inexact and the signs differ
-        inexact = quotient * safe != x
-        quotient = quotient + (inexact & ((x < 0) != (safe < 0)))
-    ones = np.invert(y.dtype.type(0))
-    return np.where(zero, ones, quotient).astype(dtype)
+    if np.count_nonzero(zero):
+        quotient = _integer_divide(x, np.where(zero, y.dtype.type(1), y))
+        quotient = np.where(zero, np.invert(y.dtype.type(0)), quotient)
+    else:
+        quotient = np.floor_divide(x, y)
+        if is_signed(x.dtype) and (x.min(initial=0) < 0 or y.min(initial=0) < 0):
+            # floor -> truncate: one more where the division is inexact and the signs differ
+            quotient = quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
+    return np.asarray(quotient).astype(dtype, copy=False)
 
 
 def remainder(x: Array, y: Array) -> Array:
@@ -96,7 +114,7 @@ def remainder(x: Array, y: Array) -> Array:
         zero = b == 0
         rest = np.fmod(a, np.where(zero, b.dtype.type(1), b))
         return np.where(zero, a, rest).astype(x.dtype)
-    return np.fmod(x, y)
+    return _by_float32(np.fmod, x, y) if x.dtype.kind == "V" else np.fmod(x, y)
 
 
 def power(x: Array, y: Array) -> Array:
@@ -108,7 +126,7 @@ def power(x: Array, y: Array) -> Array:
         return complex_functions.power(x, y)
     if kind in "iu" or x.dtype in NARROW_INT_BITS:
         return _integer_power(x, y)
-    return np.power(x, y)
+    return _by_float32(np.power, x, y)
 
 
 def _integer_power(x: Array, y: Array) -> Array:
@@ -139,11 +157,15 @@ def maximum(x: Array, y: Array) -> Array:
         return np.maximum(x, y)
     if x.dtype in NARROW_INT_BITS:
         return np.maximum(widened(x), widened(y)).astype(x.dtype)
+    if kind == "V":
+        return _by_float32(maximum, x, y)
     result = np.maximum(x, y)
     if kind != "c":
         tie = np.equal(x, y)
-        if np.count_nonzero(tie):  # numpy takes either zero; (-0) + (+0) = +0
-            result = np.where(tie & (result == 0), x + y, result)
+        if np.count_nonzero(tie):
+            tie = tie & np.equal(result, 0)
+            if np.count_nonzero(tie):  # numpy takes either zero; (-0) + (+0) = +0
+                result = np.where(tie, x + y, result)
     return result
 
 
@@ -154,11 +176,15 @@ def minimum(x: Array, y: Array) -> Array:
         return np.minimum(x, y)
     if x.dtype in NARROW_INT_BITS:
         return np.minimum(widened(x), widened(y)).astype(x.dtype)
+    if kind == "V":
+        return _by_float32(minimum, x, y)
     result = np.minimum(x, y)
     if kind != "c":
         tie = np.equal(x, y)
-        if np.count_nonzero(tie):  # numpy takes either zero; -(-(+0) - (-0)) = -0
-            result = np.where(tie & (result == 0), -(-x - y), result)
+        if np.count_nonzero(tie):
+            tie = tie & np.equal(result, 0)
+            if np.count_nonzero(tie):  # numpy takes either zero; -(-(+0) - (-0)) = -0
+                result = np.where(tie, -(-x - y), result)
     return result
 
 
@@ -166,7 +192,7 @@ def atan2(y: Array, x: Array) -> Array:
     """The angle of ``x + i y``."""
     if x.dtype.kind == "c":
         return complex_functions.atan2(y, x)
-    return np.arctan2(y, x)
+    return _by_float32(np.arctan2, y, x) if x.dtype.kind == "V" else np.arctan2(y, x)
 
 
 def complex_(x: Array, y: Array) -> Array:
@@ -203,6 +229,8 @@ def compare(
     """A comparison; TOTALORDER has -nan < -inf < -0 < +0 < inf < nan."""
     if compare_type == "TOTALORDER":
         x, y = total_order_key(x), total_order_key(y)
+    elif x.dtype.kind == "V" and x.dtype not in NARROW_INT_BITS:
+        x, y = x.astype(np.float32), y.astype(np.float32)
     return _COMPARISONS[direction](x, y)  # type: ignore[no-any-return]
 
 
@@ -244,7 +272,12 @@ def sign(x: Array) -> Array:
         return np.sign(widened(x)).astype(x.dtype)
     if x.dtype.kind in "iu":
         return np.sign(x)
-    return np.where(x == 0, x, np.sign(x))
+    return _real_sign(x)
+
+
+@_in_float32
+def _real_sign(x: Array) -> Array:
+    return np.copysign(np.sign(x), x)
 
 
 def not_(x: Array) -> Array:
@@ -276,19 +309,18 @@ def imag(x: Array) -> Array:
 
 # --- one operand: rounding and tests -----------------------------------------------------------
 
-floor = np.floor
-ceil = np.ceil
-round_nearest_even = np.rint
 is_finite = np.isfinite
 is_inf = np.isinf
 
 
+@_in_float32
 def round_nearest_afz(x: Array) -> Array:
     """The nearest integer, ties away from zero."""
-    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
-    whole = np.trunc(wide)
-    up = np.abs(wide - whole) >= 0.5
-    return np.asarray(np.copysign(np.abs(whole) + up, wide)).astype(x.dtype, copy=False)
+    whole = np.asarray(np.trunc(x))
+    up = np.abs(x - whole) >= 0.5
+    np.abs(whole, out=whole)
+    np.add(whole, up, out=whole)
+    return np.asarray(np.copysign(whole, x))
 
 
 def is_pos_inf(x: Array) -> NDArray[np.bool]:
@@ -310,18 +342,12 @@ def _elementary(
     """``function``, a numpy ufunc, on floats of every width, and the complex one beside it."""
 
     def kernel(x: Array) -> Array:
-        return complex_function(x) if x.dtype.kind == "c" else function(x)
-
-    return kernel
-
-
-def _in_float32(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """A formula of several steps, which narrower floats take in float32."""
-
-    def kernel(x: Array) -> Array:
-        if x.dtype.itemsize < 4:
-            return function(x.astype(np.float32)).astype(x.dtype)
-        return function(x)
+        kind = x.dtype.kind
+        if kind == "f":
+            return function(x)
+        if kind == "c":
+            return complex_function(x)
+        return np.asarray(function(x.astype(np.float32))).astype(x.dtype)
 
     return kernel
 
@@ -343,6 +369,9 @@ def _logistic(x: Array) -> Array:
     return result
 
 
+floor = _elementary(np.floor, np.floor)
+ceil = _elementary(np.ceil, np.ceil)
+round_nearest_even = _elementary(np.rint, np.rint)
 exponential = _elementary(np.exp, complex_functions.exp)
 exponential_minus_one = _elementary(np.expm1, complex_functions.expm1)
 log = _elementary(np.log, complex_functions.log)
@@ -364,18 +393,37 @@ asinh = _elementary(np.arcsinh, complex_functions.asinh)
 acosh = _elementary(np.arccosh, complex_functions.acosh)
 atanh = _elementary(np.arctanh, complex_functions.atanh)
 
-# --- one operand: special functions, computed in float64 ---------------------------------------
+# --- special functions: computed in float64, or in float32 where that is enough -----------------
+
+_BLOCK = 1 << 14  # elements at a time: the many passes of a formula then stay in the cache
 
 
-def _special(function: Callable[..., Array]) -> Callable[..., Array]:
+def _special(
+    function: Callable[..., Array], single: Callable[..., Array] | None = None
+) -> Callable[..., Array]:
+    def compute(dtype: np.dtype[Any], *operands: Array) -> Array:
+        if single is not None and dtype.itemsize <= 4:
+            result = single(*(x.astype(np.float32, copy=False) for x in operands))
+        else:
+            result = function(*(x.astype(np.float64, copy=False) for x in operands))
+        return np.asarray(result).astype(dtype, copy=False)
+
     def kernel(*operands: Array) -> Array:
-        wide = function(*(np.asarray(x, np.float64) for x in operands))
-        return np.asarray(wide).astype(operands[0].dtype)
+        dtype = operands[0].dtype
+        if operands[0].size <= _BLOCK:
+            return compute(dtype, *operands)
+        operands = np.broadcast_arrays(*operands)
+        flat = [x.reshape(-1) for x in operands]
+        result = np.empty(flat[0].shape, dtype)
+        for start in range(0, result.size, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            result[block] = compute(dtype, *(x[block] for x in flat))
+        return result.reshape(operands[0].shape)
 
     return kernel
 
 
-erf = _special(special_functions.erf)
+erf = _special(special_functions.erf, special_functions.erf_float32)
 erfc = _special(special_functions.erfc)
 erf_inv = _special(special_functions.erf_inv)
 lgamma = _special(special_functions.lgamma)
