@@ -220,7 +220,9 @@ class Tensor:
         """Where the data lies."""
         placed = self.placed
         if type(placed) is not Placed:
-            raise TracingError(f"a traced tensor must not be asked where it lies; got {placed} [X1]")
+            raise TracingError(
+                f"a traced tensor must not be asked where it lies; got {placed} [X1]"
+            )
         return placed.placement
 
     @property
@@ -296,7 +298,12 @@ class Tensor:
         return operators["__array_namespace__"](api_version)
 
     def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+        self,
+        *,
+        stream: Any = None,
+        max_version: Any = None,
+        dl_device: Any = None,
+        copy: Any = None,
     ) -> Any:
         # numpy exports read-only memory only under the newer protocol; older readers get a copy.
         array = self.numpy()
@@ -437,8 +444,14 @@ class Tensor:
     __and__, __rand__ = _result("bitwise_and"), _result("bitwise_and", reflected=True)
     __or__, __ror__ = _result("bitwise_or"), _result("bitwise_or", reflected=True)
     __xor__, __rxor__ = _result("bitwise_xor"), _result("bitwise_xor", reflected=True)
-    __lshift__, __rlshift__ = _result("bitwise_left_shift"), _result("bitwise_left_shift", reflected=True)
-    __rshift__, __rrshift__ = _result("bitwise_right_shift"), _result("bitwise_right_shift", reflected=True)
+    __lshift__, __rlshift__ = (
+        _result("bitwise_left_shift"),
+        _result("bitwise_left_shift", reflected=True),
+    )
+    __rshift__, __rrshift__ = (
+        _result("bitwise_right_shift"),
+        _result("bitwise_right_shift", reflected=True),
+    )
     __lt__, __le__ = _result("less"), _result("less_equal")
     __gt__, __ge__ = _result("greater"), _result("greater_equal")
     __eq__, __ne__ = _result("equal"), _result("not_equal")  # type: ignore[assignment]
@@ -461,12 +474,33 @@ class Tensor:
     # --- numpy's methods ------------------------------------------------------------------------------------
 
     astype, reshape, transpose = _method("astype"), _method("reshape"), _method("permute_dims")
-    sum, mean, max, min, prod = _method("sum"), _method("mean"), _method("max"), _method("min"), _method("prod")
+    sum, mean, max, min, prod = (
+        _method("sum"),
+        _method("mean"),
+        _method("max"),
+        _method("min"),
+        _method("prod"),
+    )
     var, std, any, all = _method("var"), _method("std"), _method("any"), _method("all")
-    argmax, argmin, argsort, sort = _method("argmax"), _method("argmin"), _method("argsort"), _method("sort")
-    squeeze, swapaxes, ravel, flatten = _method("squeeze"), _method("swapaxes"), _method("ravel"), _method("ravel")
+    argmax, argmin, argsort, sort = (
+        _method("argmax"),
+        _method("argmin"),
+        _method("argsort"),
+        _method("sort"),
+    )
+    squeeze, swapaxes, ravel, flatten = (
+        _method("squeeze"),
+        _method("swapaxes"),
+        _method("ravel"),
+        _method("ravel"),
+    )
     clip, round, dot, conj = _method("clip"), _method("round"), _method("dot"), _method("conj")
-    cumsum, cumprod, take, repeat = _method("cumsum"), _method("cumprod"), _method("take"), _method("repeat")
+    cumsum, cumprod, take, repeat = (
+        _method("cumsum"),
+        _method("cumprod"),
+        _method("take"),
+        _method("repeat"),
+    )
     copy = _method("copy")
 
 
@@ -476,7 +510,13 @@ _OPERAND: Final = (Tensor, int, float, complex, np.ndarray, np.generic, list, tu
 
 def _python_type(dtype: DType) -> Any:
     """The numpy type that holds every value of `dtype` and converts to a Python scalar."""
-    kinds = {"bool": np.bool_, "int": np.int64, "uint": np.uint64, "float": np.float64, "complex": np.complex128}
+    kinds = {
+        "bool": np.bool_,
+        "int": np.int64,
+        "uint": np.uint64,
+        "float": np.float64,
+        "complex": np.complex128,
+    }
     return kinds[dtype.kind]
 
 

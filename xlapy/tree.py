@@ -57,7 +57,11 @@ class TreeDef:
         if self.kind is None:
             return "*"
         if self.kind is dict:
-            return "{" + ", ".join(f"{k!r}: {c!r}" for k, c in zip(self.data, self.children, strict=True)) + "}"
+            return (
+                "{"
+                + ", ".join(f"{k!r}: {c!r}" for k, c in zip(self.data, self.children, strict=True))
+                + "}"
+            )
         if self.kind is type(None):
             return "None"
         inner = ", ".join(map_repr(self.children))
@@ -112,7 +116,9 @@ def register(cls: type, to_children: _Split, from_children: _Join) -> type:
     [1, 2, 3]
     """
     if cls in _registered or cls in (dict, list, tuple, type(None)):
-        raise ConstraintError(f"a container class must be registered once; got {cls.__name__} again [X1]")
+        raise ConstraintError(
+            f"a container class must be registered once; got {cls.__name__} again [X1]"
+        )
     _registered[cls] = (to_children, from_children)
     return cls
 
@@ -258,7 +264,9 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     for other in rest:
         more, other_structure = flatten(other)
         if other_structure != structure:
-            raise DTypeError(f"containers must have one structure; got {structure} and {other_structure} [X1]")
+            raise DTypeError(
+                f"containers must have one structure; got {structure} and {other_structure} [X1]"
+            )
         columns.append(more)
     return unflatten(structure, [function(*row) for row in zip(*columns, strict=True)])
 

@@ -17,6 +17,7 @@ from xlapy.trace.builder import XlaBuilder, host_array, lift
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import annotate, set_eager
 from xlapy.trace.op import Op
+from xlapy.trace.simplify import expand
 from xlapy.trace.verify import verify
 
 __all__ = ["clear_eager_cache", "common_placement", "compile_checked", "put", "run_computation"]
@@ -34,7 +35,11 @@ def clear_eager_cache() -> None:
 def execute(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
     """Run one operation on concrete tensors."""
     try:
-        key = (op, *[x.placed for x in operands], *params.items()) if params else (op, *[x.placed for x in operands])
+        key = (
+            (op, *[x.placed for x in operands], *params.items())
+            if params
+            else (op, *[x.placed for x in operands])
+        )
         run, placed = _programs[key]
     except (AttributeError, KeyError, TypeError):
         return _execute_first(op, operands, params)
@@ -137,7 +142,9 @@ def check_supported(computation: Computation, backend: Backend) -> None:
                 error: XlapyError = UnsupportedOpError(
                     f"{instruction.op.name}: does not run on {backend.name}; {instead} [X5]"
                 )
-                raise annotate(error, "", [v.spec for v in instruction.operands], instruction.source)
+                raise annotate(
+                    error, "", [v.spec for v in instruction.operands], instruction.source
+                )
             for value in instruction.results:
                 _check_dtype(value.spec, capabilities.missing_dtypes, backend, instruction)
             pending.extend(subcomputations(instruction.params))
@@ -151,7 +158,12 @@ def _check_dtype(spec: Any, missing: frozenset[str], backend: Backend, instructi
             f"element type {spec.dtype} does not run on {backend.name}; convert it, or use the interpreter [X5]"
         )
         if instruction is not None:
-            raise annotate(error, instruction.op.name, [v.spec for v in instruction.operands], instruction.source)
+            raise annotate(
+                error,
+                instruction.op.name,
+                [v.spec for v in instruction.operands],
+                instruction.source,
+            )
         raise error
 
 
@@ -165,11 +177,19 @@ def compile_checked(
     """
     verify(computation)
     backend: Backend = placement.backend
+    missing = backend.capabilities.missing_ops
+    if missing:
+        # What a backend lacks is composed of what it has, where the operation says how.
+        computation = expand(
+            computation, lambda op: op.hlo.decomposition if op.name in missing else None
+        )
     check_supported(computation, backend)
     return backend.compile(computation, options or CompileOptions(device=placement.device))
 
 
-def run_computation(computation: Computation, tensors: Sequence[Tensor], placement: Placement | None = None) -> list[Tensor]:
+def run_computation(
+    computation: Computation, tensors: Sequence[Tensor], placement: Placement | None = None
+) -> list[Tensor]:
     """Compile and run a computation on concrete tensors, once; callers keep the executable if they need it again."""
     where = placement or common_placement(tensors)
     executable = compile_checked(computation, where)

@@ -34,7 +34,10 @@ def evaluator(computation: Computation) -> Callable[..., tuple[Any, ...]]:
 
 def _make_evaluator(computation: Computation) -> Callable[..., tuple[Any, ...]]:
     # For each instruction: the kernel, its `out`, its parameters with computations made callable.
-    steps = {i: (i.op.kernel, _out(i), _callables(i.params), _gives_tuple(i)) for i in computation.instructions}
+    steps = {
+        i: (i.op.kernel, _out(i), _callables(i.params), _gives_tuple(i))
+        for i in computation.instructions
+    }
     free = last_uses(computation)
 
     def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:
@@ -76,7 +79,9 @@ class _Program(Executable):
         self._computation = computation
         self._run = evaluator(computation)
         self.placed = tuple(placement.of(s) for s in computation.result_specs)
-        self._dtypes = [s.dtype.numpy if type(s) is TensorSpec else None for s in computation.result_specs]
+        self._dtypes = [
+            s.dtype.numpy if type(s) is TensorSpec else None for s in computation.result_specs
+        ]
 
     def execute(self, payloads: Sequence[Any]) -> Sequence[Any]:
         """Run the kernels."""

@@ -82,6 +82,7 @@ def _read_entry_points() -> None:
         return
     _entry_points_read = True
     for entry in entry_points(group="xlapy.backends"):
+
         def load(entry: Any = entry) -> Backend:
             backend: Backend = entry.load()()
             return backend

@@ -87,7 +87,12 @@ class Elementwise:
         self.pull = pull
 
     def jvp(
-        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], params: Params
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outs: Sequence[Any],
+        params: Params,
     ) -> Sequence[Any]:
         """The sum over operands of tangent times partial derivative."""
         terms = [
@@ -134,7 +139,9 @@ class Linear:
     kind: Final = "linear"
     __slots__ = ("transpose", "wrt")
 
-    def __init__(self, transpose: Callable[..., Any], wrt: int | tuple[int, ...] | None = 0) -> None:
+    def __init__(
+        self, transpose: Callable[..., Any], wrt: int | tuple[int, ...] | None = 0
+    ) -> None:
         self.transpose = transpose
         self.wrt = wrt
 
@@ -144,7 +151,12 @@ class Linear:
         return (self.wrt,) if isinstance(self.wrt, int) else self.wrt
 
     def jvp(
-        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], params: Params
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outs: Sequence[Any],
+        params: Params,
     ) -> Sequence[Any]:
         """The operation itself, on the tangents."""
         positions = self._positions(len(operands))
@@ -208,7 +220,12 @@ class Bilinear:
         self.right = right
 
     def jvp(
-        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], params: Params
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outs: Sequence[Any],
+        params: Params,
     ) -> Sequence[Any]:
         """The product rule."""
         x, y, *rest = operands
@@ -249,7 +266,12 @@ class Zero:
     __slots__ = ()
 
     def jvp(
-        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], params: Params
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outs: Sequence[Any],
+        params: Params,
     ) -> Sequence[Any]:
         """Zeros."""
         return [None] * len(outs)
@@ -284,7 +306,12 @@ class NotDifferentiable:
         return NotDifferentiableError(f"{op.name}: must not be differentiated: {self.why} [X4]")
 
     def jvp(
-        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], params: Params
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outs: Sequence[Any],
+        params: Params,
     ) -> Sequence[Any]:
         """Raises."""
         raise self._refuse(op)
@@ -320,12 +347,19 @@ class Rules:
     kind: Final = "rules"
     __slots__ = ("_jvp", "_vjp")
 
-    def __init__(self, jvp: Callable[..., Sequence[Any]], vjp: Callable[..., Sequence[Any]]) -> None:
+    def __init__(
+        self, jvp: Callable[..., Sequence[Any]], vjp: Callable[..., Sequence[Any]]
+    ) -> None:
         self._jvp = jvp
         self._vjp = vjp
 
     def jvp(
-        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], params: Params
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outs: Sequence[Any],
+        params: Params,
     ) -> Sequence[Any]:
         """The operation's rule."""
         return self._jvp(operands, tangents, outs, **params)
@@ -376,7 +410,12 @@ class ByBody:
         return found
 
     def jvp(
-        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], params: Params
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outs: Sequence[Any],
+        params: Params,
     ) -> Sequence[Any]:
         """The rule for the body at hand."""
         found: Sequence[Any] = self._find(op, params).jvp(op, operands, tangents, outs, params)
@@ -392,7 +431,9 @@ class ByBody:
         needed: Sequence[bool],
     ) -> Sequence[Any]:
         """The rule for the body at hand."""
-        found: Sequence[Any] = self._find(op, params).vjp(op, operands, cotangents, outs, params, needed)
+        found: Sequence[Any] = self._find(op, params).vjp(
+            op, operands, cotangents, outs, params, needed
+        )
         return found
 
 
@@ -435,13 +476,17 @@ def broadcast_leading(x: Any, size: int) -> Any:
     )
 
 
-def batch_elementwise(op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any) -> Any:
+def batch_elementwise(
+    op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any
+) -> Any:
     """The operation on all operands, those without the new axis repeated along it."""
     full = [a if b else broadcast_leading(a, size) for a, b in zip(args, is_batched, strict=True)]
     return bind(op, *full, **params)
 
 
-def batch_by_slices(op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any) -> Any:
+def batch_by_slices(
+    op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any
+) -> Any:
     """The operation on each row by itself: for those that have no batch dimension of their own."""
     rows = []
     for i in range(size):
@@ -475,7 +520,9 @@ def batch_by_slices(op: Op, args: Sequence[Any], is_batched: Sequence[bool], siz
 def unsupported(why: str) -> Callable[..., Any]:
     """A batching rule that raises, saying why there is none."""
 
-    def refuse(op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any) -> Any:
+    def refuse(
+        op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any
+    ) -> Any:
         raise UnsupportedOpError(f"{op.name}: must not be vectorised: {why} [X5]")
 
     return refuse

@@ -20,7 +20,15 @@ from xlapy.trace.op import lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.zeros import zeros_of
 
-__all__ = ["Linearized", "add_cotangents", "has_tangent", "jvp_computation", "linearize", "push_forward", "vjp_computation"]
+__all__ = [
+    "Linearized",
+    "add_cotangents",
+    "has_tangent",
+    "jvp_computation",
+    "linearize",
+    "push_forward",
+    "vjp_computation",
+]
 
 
 def has_tangent(spec: Spec) -> bool:
@@ -40,7 +48,9 @@ def add_cotangents(a: Any, b: Any) -> Any:
     if type(spec) is TupleSpec:
         get = lookup("get_tuple_element")
         parts = [
-            add_cotangents(bind(get, a, index=i), bind(get, b, index=i)) if has_tangent(e) else bind(get, a, index=i)
+            add_cotangents(bind(get, a, index=i), bind(get, b, index=i))
+            if has_tangent(e)
+            else bind(get, a, index=i)
             for i, e in enumerate(spec.elements)
         ]
         return bind(lookup("tuple"), *parts)
@@ -51,7 +61,13 @@ def _tensors(values: Sequence[Value]) -> list[Tensor]:
     return [Tensor(v.spec, v) for v in values]
 
 
-def _rename(instructions: list[Instruction], start: int, new: Sequence[Any], old: Sequence[Value], builder: XlaBuilder) -> None:
+def _rename(
+    instructions: list[Instruction],
+    start: int,
+    new: Sequence[Any],
+    old: Sequence[Value],
+    builder: XlaBuilder,
+) -> None:
     """Let the results `new` of the instructions from `start` on be known as the values `old`."""
     names: dict[Value, Value] = {}
     fresh = {v for i in instructions[start:] for v in i.results}
@@ -96,12 +112,18 @@ def push_forward(builder: XlaBuilder, start: int, tangents: dict[Value, Any]) ->
             try:
                 if hasattr(ad, "forward"):
                     before = len(builder.instructions)
-                    outs, out_tangents = ad.fused_jvp(instruction.op, _tensors(operands), given, instruction.params)
+                    outs, out_tangents = ad.fused_jvp(
+                        instruction.op, _tensors(operands), given, instruction.params
+                    )
                     _rename(builder.instructions, before, outs, instruction.results, builder)
                 else:
                     builder.instructions.append(instruction)
                     out_tangents = ad.jvp(
-                        instruction.op, _tensors(operands), given, _tensors(instruction.results), instruction.params
+                        instruction.op,
+                        _tensors(operands),
+                        given,
+                        _tensors(instruction.results),
+                        instruction.params,
                     )
             except XlapyError as error:
                 raise annotate(error, "", [v.spec for v in operands], instruction.source) from None
@@ -127,7 +149,10 @@ class Linearized:
     __slots__ = ("inputs", "outputs", "steps")
 
     def __init__(
-        self, inputs: Sequence[Value], outputs: Sequence[Value], steps: list[tuple[Instruction, list[bool], Any]]
+        self,
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        steps: list[tuple[Instruction, list[bool], Any]],
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
@@ -166,11 +191,21 @@ class Linearized:
             try:
                 if residuals is not None:
                     found = ad.backward(
-                        instruction.op, _tensors(operands), cts, residuals, instruction.params, needed
+                        instruction.op,
+                        _tensors(operands),
+                        cts,
+                        residuals,
+                        instruction.params,
+                        needed,
                     )
                 else:
                     found = ad.vjp(
-                        instruction.op, _tensors(operands), cts, _tensors(instruction.results), instruction.params, needed
+                        instruction.op,
+                        _tensors(operands),
+                        cts,
+                        _tensors(instruction.results),
+                        instruction.params,
+                        needed,
                     )
                 for value, want, ct in zip(operands, needed, found, strict=True):
                     if want and ct is not None:
@@ -183,7 +218,9 @@ class Linearized:
         return [sums.get(v) for v in self.inputs]
 
 
-def linearize(builder: XlaBuilder, start: int, inputs: Sequence[Value], outputs: Sequence[Value]) -> Linearized:
+def linearize(
+    builder: XlaBuilder, start: int, inputs: Sequence[Value], outputs: Sequence[Value]
+) -> Linearized:
     """Prepare the instructions from position `start` on for going back from the outputs to the inputs.
 
     Control flow among them is replaced by forms that keep what the way back needs.
@@ -213,7 +250,10 @@ def linearize(builder: XlaBuilder, start: int, inputs: Sequence[Value], outputs:
                 with builder.at_source(instruction.source):
                     try:
                         outs, residuals = ad.forward(
-                            instruction.op, _tensors(instruction.operands), needed, instruction.params
+                            instruction.op,
+                            _tensors(instruction.operands),
+                            needed,
+                            instruction.params,
                         )
                     except XlapyError as error:
                         specs = [v.spec for v in instruction.operands]
@@ -230,7 +270,9 @@ def linearize(builder: XlaBuilder, start: int, inputs: Sequence[Value], outputs:
 # --- derivatives of computations, for operations that hold them ---------------------------------------------------
 
 
-def _derive(name: str, specs: Sequence[Spec], body: Callable[[XlaBuilder, list[Tensor]], Sequence[Any]]) -> Computation:
+def _derive(
+    name: str, specs: Sequence[Spec], body: Callable[[XlaBuilder, list[Tensor]], Sequence[Any]]
+) -> Computation:
     """A closed computation recorded by `body`."""
     outer = current_builder()
     builder = XlaBuilder(name, outer.scope if outer is not None else None)
@@ -241,7 +283,9 @@ def _derive(name: str, specs: Sequence[Spec], body: Callable[[XlaBuilder, list[T
     finally:
         builder.scope.open = False
     if builder.captured:
-        raise NotDifferentiableError(f"the derivative of {name!r} must be closed; it uses outside values [X4]")
+        raise NotDifferentiableError(
+            f"the derivative of {name!r} must be closed; it uses outside values [X4]"
+        )
     return builder.finish(results)
 
 

@@ -48,7 +48,7 @@ class XlaBuilder:
 
     __slots__ = (
         "_sources", "_tokens", "capture_constants", "captured", "instructions", "parameter_names", "parameters",
-        "scope", "thread",
+        "scope", "stand_ins", "thread", "weak",
     )  # fmt: skip
 
     def __init__(self, name: str = "main", parent: Scope | None = None) -> None:
@@ -60,6 +60,10 @@ class XlaBuilder:
         self.captured: dict[int, tuple[Tensor, Value]] = {}
         #: bake concrete tensors of outside in as constants (for bodies that can not take further parameters)
         self.capture_constants = False
+        #: parameters that stand for Python scalars, and so take the element type of what they meet
+        self.weak: set[Value] = set()
+        #: for some of them a value of the same sign and width, by which to check that they fit
+        self.stand_ins: dict[Value, Any] = {}
         self.thread = threading.get_ident()
         self._sources: list[Source] = []
         self._tokens: list[Any] = []
@@ -94,8 +98,18 @@ class XlaBuilder:
         """
         parsed = parse_spec(spec)
         try:
-            require(type(number) is int and number >= 0, "X1", "parameter_number must be a position from 0", number)
-            require(number not in self.parameters, "X1", "each parameter_number must be declared once", number)
+            require(
+                type(number) is int and number >= 0,
+                "X1",
+                "parameter_number must be a position from 0",
+                number,
+            )
+            require(
+                number not in self.parameters,
+                "X1",
+                "each parameter_number must be declared once",
+                number,
+            )
             self._check_open()
         except XlapyError as error:
             raise annotate(error, "parameter", [parsed]) from None
@@ -128,7 +142,12 @@ class XlaBuilder:
             require(bool(self.instructions), "X1", "build() without a root needs an instruction", 0)
             results = list(self.instructions[-1].results)
         if sorted(self.parameters) != list(range(len(self.parameters))):
-            require(False, "X1", "parameter numbers must be 0, 1, 2, ... without a gap", sorted(self.parameters))
+            require(
+                False,
+                "X1",
+                "parameter numbers must be 0, 1, 2, ... without a gap",
+                sorted(self.parameters),
+            )
         return self.finish(results)
 
     def finish(self, results: Sequence[Value]) -> Computation:
@@ -149,7 +168,10 @@ class XlaBuilder:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         _current.reset(self._tokens.pop())
 
@@ -157,7 +179,9 @@ class XlaBuilder:
         if not self.scope.open:
             location = locate(caller(3))
             where = f"\n  at {location}" if location else ""
-            raise TracingError(f"a builder must not be used after build(); got {self.name!r} [X1]{where}")
+            raise TracingError(
+                f"a builder must not be used after build(); got {self.name!r} [X1]{where}"
+            )
 
     # --- recording ----------------------------------------------------------------------------------------------
 
@@ -197,11 +221,16 @@ class XlaBuilder:
             scope = value.scope
             if scope is self.scope:
                 if threading.get_ident() != self.thread:
-                    raise self._error("a traced tensor must stay in the thread of its trace", value.spec)
+                    raise self._error(
+                        "a traced tensor must stay in the thread of its trace", value.spec
+                    )
                 return value
             if scope is None or not scope.open:
                 name = scope.name if scope is not None else "?"
-                raise self._error(f"a tensor must not be used after the trace of {name!r} that made it has ended", value.spec)
+                raise self._error(
+                    f"a tensor must not be used after the trace of {name!r} that made it has ended",
+                    value.spec,
+                )
             if not self._is_nested_in(scope):
                 raise self._error(
                     f"a traced tensor must be used within its trace; one of {scope.name!r} came into {self.name!r}",
@@ -295,11 +324,20 @@ def host_array(x: Any) -> np.ndarray[Any, Any]:
         except ValueError as error:
             raise DTypeError(f"nested lists must be of equal lengths; got {error} [X1]") from None
         kind = array.dtype.kind
-        if kind in "iufcb" and array.dtype.itemsize == 8 and kind in "if" or array.dtype == np.complex128:
+        if (
+            kind in "iufcb"
+            and array.dtype.itemsize == 8
+            and kind in "if"
+            or array.dtype == np.complex128
+        ):
             # Lists hold Python scalars (or numpy ones, which keep their type below).
             if not any(isinstance(v, np.generic | np.ndarray) for v in _leaves(x)):
                 narrow = {"i": np.int32, "f": np.float32, "c": np.complex64}[kind]
-                if kind == "i" and array.size and (array.max() > 2**31 - 1 or array.min() < -(2**31)):
+                if (
+                    kind == "i"
+                    and array.size
+                    and (array.max() > 2**31 - 1 or array.min() < -(2**31))
+                ):
                     raise DTypeError(
                         f"Python integers must fit the default type s32; got {array.flat[abs(array).argmax()]} [X3]"
                     )
@@ -312,7 +350,9 @@ def host_array(x: Any) -> np.ndarray[Any, Any]:
         array = np.from_dlpack(x)
         dtype = as_dtype(array.dtype).numpy
     else:
-        raise DTypeError(f"an operand must be a tensor, an array or a number; got {type(x).__name__} [X1]")
+        raise DTypeError(
+            f"an operand must be a tensor, an array or a number; got {type(x).__name__} [X1]"
+        )
     return np.ascontiguousarray(array, dtype).reshape(array.shape)
 
 
@@ -372,7 +412,9 @@ def trace(
     Traced
     """
     outer = current_builder()
-    builder = XlaBuilder(name or getattr(function, "__name__", "main"), outer.scope if outer is not None else None)
+    builder = XlaBuilder(
+        name or getattr(function, "__name__", "main"), outer.scope if outer is not None else None
+    )
     arguments = [builder.parameter(i, s, names[i] if names else "") for i, s in enumerate(specs)]
     try:
         with using(builder):
@@ -420,7 +462,9 @@ def as_computation(
             )  # fmt: skip
         return body
     if not callable(body):
-        raise DTypeError(f"{what} must be a function or a Computation; got {type(body).__name__} [X1]")
+        raise DTypeError(
+            f"{what} must be a function or a Computation; got {type(body).__name__} [X1]"
+        )
     # The public operations are the same function each time: their bodies are traced once.
     key = None
     if getattr(body, "__module__", "").startswith("xlapy.ops") and "<" not in body.__qualname__:
@@ -439,7 +483,13 @@ def as_computation(
         builder.scope.open = False
     if builder.captured:
         inner = next(iter(builder.captured.values()))[0]
-        require(False, "X1", f"{what} must not use traced values of the enclosing function", inner.spec, TracingError)
+        require(
+            False,
+            "X1",
+            f"{what} must not use traced values of the enclosing function",
+            inner.spec,
+            TracingError,
+        )
     computation = builder.finish(results)
     if key is not None:
         _bodies[key] = computation

@@ -69,7 +69,11 @@ def _print_ints(values: Sequence[int]) -> str:
 
 
 def _print_bools(values: Sequence[bool]) -> str:
-    return f"array<i1: {', '.join('true' if v else 'false' for v in values)}>" if values else "array<i1>"
+    return (
+        f"array<i1: {', '.join('true' if v else 'false' for v in values)}>"
+        if values
+        else "array<i1>"
+    )
 
 
 _NUMBERS: Final = re.compile(r"-?\d+")
@@ -89,7 +93,9 @@ def _parse_matrix(text: str) -> tuple[tuple[int, ...], ...]:
     rows, width = (dims[0], dims[1]) if len(dims) == 2 else (1, dims[0])
     if '"' in body:  # MLIR writes large ones as hexadecimal bytes
         raw = bytes.fromhex(body[body.index('"0x') + 3 : body.rindex('"')])
-        numbers = [int.from_bytes(raw[i : i + 8], "little", signed=True) for i in range(0, len(raw), 8)]
+        numbers = [
+            int.from_bytes(raw[i : i + 8], "little", signed=True) for i in range(0, len(raw), 8)
+        ]
     else:
         numbers = [int(n) for n in _NUMBERS.findall(body)]
     if len(numbers) == 1:
@@ -132,7 +138,9 @@ I64: Final = Simple(lambda v: f"{v} : i64", _int)
 I32: Final = Simple(lambda v: f"{v} : i32", _int)
 BOOL: Final = Simple(lambda v: "true" if v else "false", _bool, default=False)
 I64_ARRAY: Final = Simple(_print_ints, lambda t: tuple(int(e) for e in _entries(t)), default=())
-BOOL_ARRAY: Final = Simple(_print_bools, lambda t: tuple(e == "true" for e in _entries(t)), default=())
+BOOL_ARRAY: Final = Simple(
+    _print_bools, lambda t: tuple(e == "true" for e in _entries(t)), default=()
+)
 #: rows of integers, such as the padding of a window
 I64_MATRIX: Final = Simple(_print_matrix, _parse_matrix)
 STRING: Final = Simple(quote, _unquote, default="")
@@ -256,7 +264,9 @@ class Struct:
             elif re.fullmatch(r"-?\d+", raw):
                 found[field] = int(raw)
             else:
-                found[field] = as_dtype(raw) if raw in ("f32", "f16", "bf16", "tf32", "f64") else raw
+                found[field] = (
+                    as_dtype(raw) if raw in ("f32", "f16", "bf16", "tf32", "f64") else raw
+                )
         return found
 
 
@@ -287,5 +297,7 @@ class Group:
         found: dict[str, Any] = self.codec.parse(attribute)
         missing = set(self.params) - set(found)
         if missing:
-            raise ArtifactError(f"attribute must give {', '.join(sorted(missing))}; got {attribute} [X6]")
+            raise ArtifactError(
+                f"attribute must give {', '.join(sorted(missing))}; got {attribute} [X6]"
+            )
         return {p: found[p] for p in self.params}

@@ -84,7 +84,15 @@ class Computation:
         For printing; empty strings where there is no name.
     """
 
-    __slots__ = ("__weakref__", "cache", "instructions", "name", "parameter_names", "parameters", "results")
+    __slots__ = (
+        "__weakref__",
+        "cache",
+        "instructions",
+        "name",
+        "parameter_names",
+        "parameters",
+        "results",
+    )
 
     def __init__(
         self,

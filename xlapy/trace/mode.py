@@ -60,7 +60,9 @@ def bind(op: Op, *operands: Any, **params: Any) -> Any:
     return builder.record(op, operands, params)
 
 
-def annotate(error: XlapyError, op_name: str, specs: Sequence[Any] | None, where: Any = None) -> XlapyError:
+def annotate(
+    error: XlapyError, op_name: str, specs: Sequence[Any] | None, where: Any = None
+) -> XlapyError:
     """Complete an error's message with the operation, its operands and the user's line, once."""
     if error.annotated:
         return error

@@ -9,7 +9,17 @@ from typing import Any, Final, Protocol, TypeAlias, final
 
 from xlapy.errors import XlapyError
 
-__all__ = ["AdKind", "Codec", "FusedAdKind", "Hlo", "Op", "by_hlo_name", "lookup", "register", "registry"]
+__all__ = [
+    "AdKind",
+    "Codec",
+    "FusedAdKind",
+    "Hlo",
+    "Op",
+    "by_hlo_name",
+    "lookup",
+    "register",
+    "registry",
+]
 
 Specs: TypeAlias = Any  # one spec, or a tuple of them for an operation with several results
 
@@ -26,7 +36,12 @@ class AdKind(Protocol):
         ...
 
     def jvp(
-        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], params: Mapping[str, Any]
+        self,
+        op: Op,
+        operands: Sequence[Any],
+        tangents: Sequence[Any],
+        outs: Sequence[Any],
+        params: Mapping[str, Any],
     ) -> Sequence[Any]:
         """The tangent of each result."""
         ...
@@ -85,8 +100,6 @@ class Codec(Protocol):
     def parse(self, attribute: Any) -> Any:
         """The parameter from an MLIR attribute; None stands for one that is absent."""
         ...
-
-
 
 
 @final

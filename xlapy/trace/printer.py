@@ -40,7 +40,9 @@ def format_computation(computation: Computation, indent: str = "") -> str:
     numbers = itertools.count()
     taken: set[str] = set()
     parameters = []
-    for i, (value, name) in enumerate(zip(computation.parameters, computation.parameter_names, strict=True)):
+    for i, (value, name) in enumerate(
+        zip(computation.parameters, computation.parameter_names, strict=True)
+    ):
         label = name if name and name not in taken else f"arg{i}"
         taken.add(label)
         names[value] = label
@@ -54,7 +56,9 @@ def format_computation(computation: Computation, indent: str = "") -> str:
             outs.append(f"{names[value]}: {value.spec}")
         operands = [names.get(v, "%undefined") for v in instruction.operands]
         params = [
-            f"{k}={_format(v)}" for k, v in instruction.params.items() if not any(True for _ in subcomputations({k: v}))
+            f"{k}={_format(v)}"
+            for k, v in instruction.params.items()
+            if not any(True for _ in subcomputations({k: v}))
         ]
         head = f"{', '.join(outs)} = " if outs else ""
         lines.append(f"{indent}  {head}{instruction.op.name}({', '.join(operands + params)})")
@@ -62,7 +66,9 @@ def format_computation(computation: Computation, indent: str = "") -> str:
             for inner in subcomputations({key: value}):
                 text = format_computation(inner, indent + "    ")
                 lines.append(f"{indent}    {key} = {text.lstrip()}")
-    lines.append(f"{indent}  return {', '.join(names.get(v, '%undefined') for v in computation.results)}")
+    lines.append(
+        f"{indent}  return {', '.join(names.get(v, '%undefined') for v in computation.results)}"
+    )
     lines.append(f"{indent}}}")
     return "\n".join(lines)
 
@@ -70,7 +76,9 @@ def format_computation(computation: Computation, indent: str = "") -> str:
 def _format(value: Any) -> str:
     if isinstance(value, np.ndarray):
         if value.size > 8:
-            splat = value.size and not any(s for s, d in zip(value.strides, value.shape, strict=True) if d > 1)
+            splat = value.size and not any(
+                s for s, d in zip(value.strides, value.shape, strict=True) if d > 1
+            )
             return f"{value.reshape(-1)[0]}, ..." if splat else f"<{value.size} elements>"
         return np.array2string(value, separator=", ").replace("\n", "")
     return str(value)

@@ -15,7 +15,14 @@ from xlapy.trace.mode import using
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import replay
 
-__all__ = ["eliminate_common", "eliminate_dead", "expand", "fold_constants", "has_side_effect", "simplify"]
+__all__ = [
+    "eliminate_common",
+    "eliminate_dead",
+    "expand",
+    "fold_constants",
+    "has_side_effect",
+    "simplify",
+]
 
 # Folding a large result would put a large constant into the program for little work saved.
 _FOLD_LIMIT = 1 << 10
@@ -48,7 +55,9 @@ def eliminate_dead(computation: Computation) -> Computation:
     return _with(computation, kept, computation.results)
 
 
-def _with(computation: Computation, instructions: list[Instruction], results: Sequence[Value]) -> Computation:
+def _with(
+    computation: Computation, instructions: list[Instruction], results: Sequence[Value]
+) -> Computation:
     return Computation(
         computation.parameters, instructions, results, computation.name, computation.parameter_names
     )
@@ -69,7 +78,11 @@ def eliminate_common(computation: Computation) -> Computation:
     for instruction in computation.instructions:
         operands = tuple([names.get(v, v) for v in instruction.operands])
         if not has_side_effect(instruction) and instruction.op.name not in _EACH_TIME:
-            key = (instruction.op, operands, tuple((k, _key(v)) for k, v in instruction.params.items()))
+            key = (
+                instruction.op,
+                operands,
+                tuple((k, _key(v)) for k, v in instruction.params.items()),
+            )
             try:
                 first = seen.setdefault(key, instruction.results)
             except TypeError:  # a parameter that cannot be compared
@@ -79,7 +92,11 @@ def eliminate_common(computation: Computation) -> Computation:
                 continue
         if operands != instruction.operands:
             instruction = Instruction(
-                instruction.op, operands, instruction.params, instruction.results, instruction.source
+                instruction.op,
+                operands,
+                instruction.params,
+                instruction.results,
+                instruction.source,
             )
         kept.append(instruction)
     if len(kept) == len(computation.instructions):
@@ -125,7 +142,10 @@ def _foldable(instruction: Instruction) -> bool:
         and spec.size <= _FOLD_LIMIT
         and spec.is_static
         and instruction.op.ad.kind in ("elementwise", "linear", "bilinear", "zero")
-        and not any(isinstance(v, Computation | tuple) and _holds_computation(v) for v in instruction.params.values())
+        and not any(
+            isinstance(v, Computation | tuple) and _holds_computation(v)
+            for v in instruction.params.values()
+        )
         and not has_side_effect(instruction)
         and instruction.op.name not in _EACH_TIME
         and instruction.op.section not in _NOT_PURE
@@ -133,7 +153,9 @@ def _foldable(instruction: Instruction) -> bool:
 
 
 def _holds_computation(value: Any) -> bool:
-    return type(value) is Computation or (type(value) is tuple and any(type(v) is Computation for v in value))
+    return type(value) is Computation or (
+        type(value) is tuple and any(type(v) is Computation for v in value)
+    )
 
 
 # Results that depend on the device that computes them.
@@ -159,7 +181,8 @@ def simplify(computation: Computation) -> Computation:
 
 
 def expand(
-    computation: Computation, replacements: Mapping[str, Callable[..., Any]] | Callable[[Op], Callable[..., Any] | None]
+    computation: Computation,
+    replacements: Mapping[str, Callable[..., Any]] | Callable[[Op], Callable[..., Any] | None],
 ) -> Computation:
     """Replace operations by compositions of others, inside nested computations too.
 
@@ -181,12 +204,16 @@ def expand(
 
 
 def _expand(
-    computation: Computation, find: Callable[[Op], Callable[..., Any] | None], done: dict[Computation, Computation]
+    computation: Computation,
+    find: Callable[[Op], Callable[..., Any] | None],
+    done: dict[Computation, Computation],
 ) -> Computation:
     if computation in done:
         return done[computation]
     inner = {
-        id(i): _expand_params(i.params, find, done) for i in computation.instructions if _has_bodies(i.params)
+        id(i): _expand_params(i.params, find, done)
+        for i in computation.instructions
+        if _has_bodies(i.params)
     }
     touched = any(inner[id(i)] is not i.params for i in computation.instructions if id(i) in inner)
     if not touched and all(find(i.op) is None for i in computation.instructions):
@@ -195,7 +222,9 @@ def _expand(
     builder = XlaBuilder(computation.name)
     arguments = [
         builder.parameter(n, v.spec, name)
-        for n, (v, name) in enumerate(zip(computation.parameters, computation.parameter_names, strict=True))
+        for n, (v, name) in enumerate(
+            zip(computation.parameters, computation.parameter_names, strict=True)
+        )
     ]
 
     def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:

@@ -129,7 +129,12 @@ class Writer:
         for instruction in computation.instructions:
             write(instruction)
 
-    def region(self, computation: Computation, names: Sequence[str] | None = None, end: str = "stablehlo.return") -> str:
+    def region(
+        self,
+        computation: Computation,
+        names: Sequence[str] | None = None,
+        end: str = "stablehlo.return",
+    ) -> str:
         """The text of a region.
 
         Parameters
@@ -209,7 +214,7 @@ class Writer:
         names = self.names
         given = instruction.operands if operands is None else operands
         results = instruction.results
-        text = f"{mlir_name}\"({', '.join([names[v] for v in given])})"
+        text = f'{mlir_name}"({", ".join([names[v] for v in given])})'
         if attributes:
             text += f" <{{{attributes}}}>"
         if regions:
@@ -220,7 +225,9 @@ class Writer:
         location = self.location(instruction.source)
         if len(results) == 1:
             value = results[0]
-            self.lines.append(f'{self.name(value)} = "{text} : ({ins}) -> {value.spec.mlir}{location}')
+            self.lines.append(
+                f'{self.name(value)} = "{text} : ({ins}) -> {value.spec.mlir}{location}'
+            )
             return
         outs = ", ".join([v.spec.mlir for v in results])
         if not results:
@@ -262,7 +269,11 @@ class Writer:
             assert place is not None
             alias = reference[5:-1]
             where = f"{quote(place.file)}:{place.line}:{place.column}"
-            lines.append(f"{alias} = loc({quote(place.function)}({where}))" if place.function else f"{alias} = loc({where})")
+            lines.append(
+                f"{alias} = loc({quote(place.function)}({where}))"
+                if place.function
+                else f"{alias} = loc({where})"
+            )
         return lines
 
 
@@ -289,7 +300,9 @@ def constant_text(array: np.ndarray[Any, Any], spec: TensorSpec | None = None) -
     dtype = as_dtype(array.dtype) if spec is None else spec.dtype
     if array.size == 0:
         return "dense<>"
-    if array.size == 1 or not any(s for s, d in zip(array.strides, array.shape, strict=True) if d > 1):
+    if array.size == 1 or not any(
+        s for s, d in zip(array.strides, array.shape, strict=True) if d > 1
+    ):
         return f"dense<{_scalar(array.reshape(-1)[0:1].reshape(()) if array.size == 1 else array[(0,) * array.ndim], dtype.kind, dtype.bits)}>"
     if dtype.bits < 8:  # MLIR packs some of these in its raw form, so each element is written out
         items = [_scalar(v, dtype.kind, dtype.bits) for v in array.reshape(-1)]

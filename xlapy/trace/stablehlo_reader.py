@@ -51,7 +51,9 @@ def _parse_type(text: str) -> Spec:
         dims, element, encoding = match.groups()
         dtype = as_dtype(element)
     except (ValueError, XlapyError):
-        raise UnsupportedOpError(f"types must be arrays of XLA's element types; got {text} [X6]") from None
+        raise UnsupportedOpError(
+            f"types must be arrays of XLA's element types; got {text} [X6]"
+        ) from None
     shape = [DYNAMIC if d == "?" else int(d) for d in dims.split("x")[:-1]]
     dynamic: list[int] = []
     bounds = re.match(r"#stablehlo\.bounds<([^>]*)>", encoding or "")
@@ -117,7 +119,8 @@ class Reader:
             public = [
                 n
                 for n, f in self.functions.items()
-                if "sym_visibility" not in f.attributes or _string(f.attributes["sym_visibility"]) == "public"
+                if "sym_visibility" not in f.attributes
+                or _string(f.attributes["sym_visibility"]) == "public"
             ]
             if len(public) != 1:
                 raise ArtifactError(
@@ -147,7 +150,9 @@ class Reader:
         self._computations[name] = found
         return found
 
-    def region(self, operation: Any, index: int = 0, name: str | None = None) -> tuple[Computation, list[Tensor]]:
+    def region(
+        self, operation: Any, index: int = 0, name: str | None = None
+    ) -> tuple[Computation, list[Tensor]]:
         """The computation of a region, and the outer values that it uses: operands of its hidden parameters."""
         return self._computation(operation.regions[index], name or operation.name.split(".")[-1])
 
@@ -156,7 +161,9 @@ class Reader:
         builder = XlaBuilder(name, outer.scope if outer is not None else None)
         blocks = list(region.blocks)
         if len(blocks) != 1:
-            raise UnsupportedOpError(f"a region must have one block; {name!r} got {len(blocks)} [X6]")
+            raise UnsupportedOpError(
+                f"a region must have one block; {name!r} got {len(blocks)} [X6]"
+            )
         block = blocks[0]
         with using(builder):
             for i, argument in enumerate(block.arguments):
@@ -232,7 +239,9 @@ class Reader:
         for i, key in enumerate(op.hlo.regions):
             computation, captured = self.region(operation, i, key)
             if captured:
-                raise UnsupportedOpError(f"the region {key} must not use outer values; got {len(captured)} [X6]")
+                raise UnsupportedOpError(
+                    f"the region {key} must not use outer values; got {len(captured)} [X6]"
+                )
             params[key] = computation
         return params
 
@@ -275,7 +284,7 @@ def _source(operation: Any) -> Source:
 def elements(attribute: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
     """The array in a ``dense`` attribute."""
     dtype = spec.dtype
-    if dtype.bits >= 8 and dtype.kind != "bool" and dtype.numpy.kind in "iufc":
+    if dtype.bits >= 8 and dtype.kind != "bool" and dtype.numpy.kind in "iuf":
         try:
             array = np.array(attribute)
             if array.dtype == dtype.numpy and array.shape == spec.shape:
@@ -318,7 +327,11 @@ def _number(token: str, dtype: Any) -> Any:
     if token in ("true", "false"):
         return token == "true"
     if dtype.kind in ("int", "uint"):
-        return dtype.numpy.type(int(token, 0)) if dtype.bits >= 8 else np.asarray(int(token, 0)).astype(dtype.numpy)[()]
+        return (
+            dtype.numpy.type(int(token, 0))
+            if dtype.bits >= 8
+            else np.asarray(int(token, 0)).astype(dtype.numpy)[()]
+        )
     if token.startswith("0x"):
         width = dtype.numpy.itemsize
         return np.frombuffer(int(token, 16).to_bytes(width, "little"), dtype.numpy)[0]

@@ -33,21 +33,27 @@ def _verify(computation: Computation, checked: set[int]) -> None:
     defined: set[Value] = set()
     for value in computation.parameters:
         if value in defined:
-            raise TracingError(f"parameters must be distinct values; got {value} twice in {computation.name!r} [X7]")
+            raise TracingError(
+                f"parameters must be distinct values; got {value} twice in {computation.name!r} [X7]"
+            )
         defined.add(value)
     for instruction in computation.instructions:
         specs = [v.spec for v in instruction.operands]
         try:
             for value in instruction.operands:
                 if value not in defined:
-                    raise TracingError(f"operands must be defined before they are used; got {value} [X7]")
+                    raise TracingError(
+                        f"operands must be defined before they are used; got {value} [X7]"
+                    )
             for inner in subcomputations(instruction.params):
                 _verify(inner, checked)
             found = instruction.op.infer(*specs, **instruction.params)
             inferred = found if type(found) is tuple else (found,)
             actual = tuple(v.spec for v in instruction.results)
             if inferred != actual:
-                raise TracingError(f"results must be of the inferred specs {inferred}; got {actual} [X7]")
+                raise TracingError(
+                    f"results must be of the inferred specs {inferred}; got {actual} [X7]"
+                )
             for value in instruction.results:
                 if value in defined:
                     raise TracingError(f"a value must be defined once; got {value} again [X7]")
@@ -55,7 +61,9 @@ def _verify(computation: Computation, checked: set[int]) -> None:
         except XlapyError as error:
             raise annotate(error, instruction.op.name, specs, instruction.source) from None
         except TypeError as error:
-            wrong = TracingError(f"operands and parameters must be the operation's own; got {error} [X7]")
+            wrong = TracingError(
+                f"operands and parameters must be the operation's own; got {error} [X7]"
+            )
             raise annotate(wrong, instruction.op.name, specs, instruction.source) from None
     for value in computation.results:
         if value not in defined:

@@ -1,0 +1,839 @@
+"""`compile`: a Python function recorded once for each signature of its arguments, and run as one program."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import types
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+
+from xlapy import tree
+from xlapy.backends.base import CompileOptions
+from xlapy.backends.base import Executable as Program
+from xlapy.backends.eager import clear_eager_cache, common_placement, compile_checked, put
+from xlapy.backends.registry import get_backend
+from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError, XlapyError
+from xlapy.source import hide_library_frames
+from xlapy.specs import Spec, TensorSpec, TokenSpec, TupleSpec
+from xlapy.staging import clear_staged
+from xlapy.tensor import Placed, Placement, Tensor
+from xlapy.trace.builder import XlaBuilder, lift
+from xlapy.trace.computation import Computation
+from xlapy.trace.mode import bind, current_builder, using
+from xlapy.trace.op import lookup
+from xlapy.trace.simplify import eliminate_dead
+from xlapy.trace.stablehlo import to_stablehlo
+
+__all__ = ["CompiledFunction", "Executable", "Lowered", "clear_caches", "compile"]
+
+_SCALARS: Final = (bool, int, float, complex)
+# Signatures that one function keeps programs for, before the oldest is dropped.
+_LIMIT: Final = 1024
+_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
+
+@final
+class _Signature:
+    """What a call's arguments amount to: the key under which its program is kept."""
+
+    __slots__ = ("key", "leaves", "paths", "static", "structure")
+
+    def __init__(
+        self, leaves: list[Any], structure: tree.TreeDef, static: tuple[Any, ...], paths: list[str]
+    ) -> None:
+        self.leaves = leaves
+        self.structure = structure
+        self.static = static
+        self.paths = paths
+        self.key = (structure, static, tuple([_leaf_key(x) for x in leaves]))
+
+
+def _leaf_key(x: Any) -> Any:
+    return x.placed if type(x) is Tensor else x if isinstance(x, TensorSpec) else type(x)
+
+
+@final
+class _Entry:
+    """A program and how to hand it arguments and unpack its results."""
+
+    __slots__ = ("captured", "computation", "donated", "executable", "out_structure", "run")
+
+    def __init__(
+        self,
+        computation: Computation,
+        captured: list[Tensor],
+        out_structure: tree.TreeDef,
+        donated: frozenset[int],
+    ) -> None:
+        self.computation = computation
+        self.captured = captured
+        self.out_structure = out_structure
+        self.donated = donated
+        self.executable: Program | None = None
+        self.run: Callable[[list[Any]], Any] | None = None
+
+
+@final
+class CompiledFunction:
+    """What `compile` makes of a function.
+
+    Attributes
+    ----------
+    traces, compiles : int
+        How many times the function was recorded, and how many programs were compiled.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        backend: Any = None,
+        static_argnames: Sequence[str] = (),
+        donate_argnames: Sequence[str] = (),
+        in_shardings: Any = None,
+        out_shardings: Any = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._backend = backend
+        self._static = (
+            (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        )
+        self._donate = (
+            (donate_argnames,) if isinstance(donate_argnames, str) else tuple(donate_argnames)
+        )
+        self._in_shardings = in_shardings
+        self._out_shardings = out_shardings
+        self._flags = tuple(sorted((options or {}).items()))
+        self._signature = inspect.signature(function)
+        self._check_names()
+        self._plain = (
+            not self._static and not self._donate and in_shardings is None and backend is None
+        )
+        self._fast: dict[Any, tuple[Callable[[list[Any]], Any], Any]] = {}
+        self._entries: dict[Any, _Entry] = {}
+        self._history: list[dict[str, str]] = []
+        self._lock = threading.RLock()
+        self._name = getattr(function, "__name__", "main")
+        self.traces = 0
+        self.compiles = 0
+        _functions.add(self)
+
+    def _check_names(self) -> None:
+        parameters = self._signature.parameters
+        named = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        for what, names in (("static_argnames", self._static), ("donate_argnames", self._donate)):
+            for name in names:
+                if name not in parameters and not named:
+                    raise ConstraintError(
+                        f"compile: {what} must name arguments of the function, {tuple(parameters)}; got {name!r} [X1]"
+                    )
+        both = set(self._static) & set(self._donate)
+        if both:
+            raise ConstraintError(
+                f"compile: a static argument must not be donated; got {sorted(both)} [X1]"
+            )
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return _BoundMethod(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._name}: {self.traces} traces, {self.compiles} compiles>"
+
+    # --- calling ------------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and current_builder() is None:
+            # The fast path: tensors and flat dicts of tensors, seen before.
+            try:
+                leaves: list[Tensor] = []
+                key: list[Any] = []
+                for a in args:
+                    if type(a) is Tensor:
+                        leaves.append(a)
+                        key.append(a.placed)
+                    elif type(a) is dict:
+                        values = a.values()
+                        leaves.extend(values)
+                        key.append(tuple(a))
+                        key.extend([v.placed for v in values])
+                    else:
+                        key.append(_FAST_NO)
+                        break
+                run, unpack = self._fast[tuple(key)]
+            except (AttributeError, KeyError, TypeError):
+                pass
+            else:
+                return unpack(run([x.payload for x in leaves]))
+        try:
+            return self._call(args, kwargs)
+        except XlapyError as error:
+            hide_library_frames(error)
+            raise
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], instance: Any = None) -> Any:
+        signature = self._sign(args, kwargs, instance)
+        builder = current_builder()
+        if builder is not None:
+            return self._call_traced(signature, builder, instance)
+        backend = get_backend(self._backend) if self._backend is not None else None
+        tensors, placement = self._concrete(signature, backend)
+        key = (signature.key, placement, backend)
+        entry = self._entries.get(key)
+        if entry is None or entry.run is None:
+            entry = self._prepare(signature, key, tensors, placement, instance)
+        run = entry.run
+        assert run is not None
+        payloads = run([t.payload for t in tensors])
+        executable = entry.executable
+        assert executable is not None
+        results = [Tensor(p, r) for p, r in zip(executable.placed, payloads, strict=True)]
+        if self._plain and instance is None:
+            self._remember(args, kwargs, entry)
+        return tree.unflatten(entry.out_structure, results)
+
+    def _prepare(
+        self,
+        signature: _Signature,
+        key: Any,
+        tensors: list[Tensor],
+        placement: Placement,
+        instance: Any,
+    ) -> _Entry:
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and entry.run is not None:
+                return entry
+            entry = self._trace(signature, instance)
+            for t in entry.captured:
+                if t.placed.placement is not placement:  # type: ignore[union-attr]
+                    raise BackendError(
+                        f"{self._name}: tensors that the function closes over must lie where its arguments do,"
+                        f" {placement}; got {t.placed} [X1]"
+                    )
+            executable = self._compile(entry, placement)
+            hidden = [t.payload for t in entry.captured]
+            execute = executable.execute
+            entry.executable = executable
+            entry.run = (lambda payloads: execute([*payloads, *hidden])) if hidden else execute
+            if len(self._entries) >= _LIMIT:
+                self._entries.pop(next(iter(self._entries)))
+                self._fast.clear()
+            self._entries[key] = entry
+            return entry
+
+    def _compile(self, entry: _Entry, placement: Placement) -> Program:
+        options = CompileOptions(device=placement.device, donated=entry.donated, flags=self._flags)
+        executable = compile_checked(eliminate_dead(entry.computation), placement, options)
+        self.compiles += 1
+        return executable
+
+    def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: _Entry) -> None:
+        """Let the next call of this form take the fast path."""
+        if kwargs:
+            return
+        key: list[Any] = []
+        order: list[int] = []
+        count = 0
+        for a in args:
+            if type(a) is Tensor:
+                key.append(a.placed)
+                order.append(count)
+                count += 1
+            elif type(a) is dict and all(type(v) is Tensor for v in a.values()):
+                key.append(tuple(a))
+                key.extend([v.placed for v in a.values()])
+                # The program takes the leaves in the order of the sorted keys.
+                places = {k: count + i for i, k in enumerate(a)}
+                order.extend(places[k] for k in tree.flatten({k: k for k in a})[0])
+                count += len(a)
+            else:
+                return
+        executable = entry.executable
+        run = entry.run
+        assert executable is not None and run is not None
+        if order != list(range(count)):
+            straight = run
+
+            def run(payloads: list[Any]) -> Any:
+                return straight([payloads[i] for i in order])
+
+        placed = executable.placed
+        structure = entry.out_structure
+        if structure is tree.LEAF:
+            first = placed[0]
+
+            def unpack(results: Any) -> Any:
+                return Tensor(first, results[0])
+
+        elif structure.kind in (tuple, list) and all(c is tree.LEAF for c in structure.children):
+            kind: Any = structure.kind
+
+            def unpack(results: Any) -> Any:
+                return kind([Tensor(p, r) for p, r in zip(placed, results, strict=True)])
+
+        elif structure.kind is dict and all(c is tree.LEAF for c in structure.children):
+            names = structure.data
+
+            def unpack(results: Any) -> Any:
+                return {n: Tensor(p, r) for n, p, r in zip(names, placed, results, strict=True)}
+
+        else:
+
+            def unpack(results: Any) -> Any:
+                return tree.unflatten(
+                    structure, [Tensor(p, r) for p, r in zip(placed, results, strict=True)]
+                )
+
+        self._fast[tuple(key)] = (run, unpack)
+
+    # --- arguments ----------------------------------------------------------------------------------------------
+
+    def _sign(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], instance: Any = None
+    ) -> _Signature:
+        static: tuple[Any, ...] = ()
+        if self._static:
+            bound = self._bind(args, kwargs)
+            found = {n: bound.arguments[n] for n in self._static if n in bound.arguments}
+            for name, value in found.items():
+                try:
+                    hash(value)
+                except TypeError:
+                    raise TracingError(
+                        f"{self._name}: a static argument must be hashable; got {name}={value!r} [X1]"
+                    ) from None
+                if isinstance(value, Tensor):
+                    raise TracingError(
+                        f"{self._name}: a static argument must not be a tensor; got {name} [X1]"
+                    )
+            static = tuple((n, type(v), v) for n, v in found.items())
+            args, kwargs = self._without_static(bound)
+        leaves, structure = tree.flatten((args, kwargs))
+        if instance is not None:
+            dynamic, fixed = _split_instance(instance)
+            more, instance_structure = tree.flatten(dynamic)
+            leaves = [*more, *leaves]
+            static = (*static, ("self", type(instance), fixed, instance_structure))
+        return _Signature(leaves, structure, static, [])
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        return self._signature.bind(*args, **kwargs)
+
+    def _without_static(
+        self, bound: inspect.BoundArguments
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """All dynamic arguments by name, so that positions do not matter; those of ``*args`` in front."""
+        positional: list[Any] = []
+        keyword: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            if name in self._static:
+                continue
+            kind = self._signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                positional.extend(value)
+            elif kind is inspect.Parameter.VAR_KEYWORD:
+                keyword.update({k: v for k, v in value.items() if k not in self._static})
+            elif kind is inspect.Parameter.POSITIONAL_ONLY:
+                raise ConstraintError(
+                    f"{self._name}: a function with static arguments must not have positional-only ones;"
+                    f" got {name!r} [X1]"
+                )
+            else:
+                keyword[name] = value
+        return tuple(positional), keyword
+
+    def _paths(self, signature: _Signature) -> list[str]:
+        """What each leaf is called: ``x``, ``params['w']``, ..."""
+        parameters = list(self._signature.parameters.values())
+        names: list[str] = []
+        args_structure, kwargs_structure = signature.structure.children
+        for i, child in enumerate(args_structure.children):
+            if i < len(parameters) and parameters[i].kind is not inspect.Parameter.VAR_POSITIONAL:
+                label = parameters[i].name
+            else:
+                rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+                label = f"{rest}[{i}]"
+            found: list[str] = []
+            tree._paths(child, label, found)
+            names.extend(found)
+        for key, child in zip(kwargs_structure.data, kwargs_structure.children, strict=True):
+            found = []
+            tree._paths(child, str(key), found)
+            names.extend(found)
+        missing = len(signature.leaves) - len(names)
+        return [f"self.{i}" for i in range(missing)] + names
+
+    def _concrete(self, signature: _Signature, backend: Any) -> tuple[list[Tensor], Placement]:
+        """The leaves as tensors in one place."""
+        leaves = signature.leaves
+        given = [x for x in leaves if type(x) is Tensor]
+        if backend is not None:
+            placement = (
+                given[0].placed.placement
+                if given and _all_on(given, backend)
+                else backend.placement
+            )
+        else:
+            placement = common_placement(given)
+        tensors = []
+        for i, x in enumerate(leaves):
+            if type(x) is Tensor:
+                if type(x.placed) is not Placed:
+                    x._refuse("it cannot be an argument outside its trace")
+                if x.placed.placement is not placement:
+                    if backend is None:
+                        common_placement([x, *given])
+                    x = put(x.numpy(), placement)
+                tensors.append(x)
+            else:
+                tensors.append(self._leaf_tensor(x, i, signature, placement))
+        return tensors, placement
+
+    def _leaf_tensor(self, x: Any, i: int, signature: _Signature, placement: Placement) -> Tensor:
+        if isinstance(x, TensorSpec):
+            raise DTypeError(
+                f"{self._name}: a call needs values; got the spec {x} for {self._paths(signature)[i]} [X1]"
+            )
+        try:
+            return put(_scalar(x) if isinstance(x, _SCALARS) else x, placement)
+        except DTypeError:
+            raise DTypeError(
+                f"{self._name}: an argument must be a tensor, an array, a number or a container of them; got"
+                f" {type(x).__name__} for {self._paths(signature)[i]} [X1]\n"
+                "  name it in static_argnames if the function's code depends on it"
+            ) from None
+
+    # --- tracing ------------------------------------------------------------------------------------------------
+
+    def _trace(
+        self, signature: _Signature, instance: Any = None, parent: XlaBuilder | None = None
+    ) -> _Entry:
+        """Record the function for a signature."""
+        builder = XlaBuilder(self._name, parent.scope if parent is not None else None)
+        paths = self._paths(signature)
+        arguments = []
+        for i, x in enumerate(signature.leaves):
+            argument = builder.parameter(i, _spec_of_leaf(x), paths[i])
+            if isinstance(x, _SCALARS):
+                builder.weak.add(argument.payload)
+            arguments.append(argument)
+        try:
+            with using(builder):
+                output = self._apply(signature, arguments, instance)
+                leaves, out_structure = tree.flatten(output)
+                results = [builder.value(self._result(x, i)) for i, x in enumerate(leaves)]
+        finally:
+            builder.scope.open = False
+        self.traces += 1
+        self._history.append(self._describe(signature, paths))
+        computation = builder.finish(results)
+        donated = self._donated(signature, paths)
+        return _Entry(
+            computation, [t for t, _ in builder.captured.values()], out_structure, donated
+        )
+
+    def _apply(self, signature: _Signature, arguments: list[Tensor], instance: Any) -> Any:
+        static = {s[0]: s[2] for s in signature.static if s[0] != "self"}
+        if instance is not None:
+            _, _, fixed, structure = signature.static[-1]
+            count = structure.leaves
+            stand_in = _stand_in(instance, tree.unflatten(structure, arguments[:count]))
+            before = dict(vars(stand_in))
+            args, kwargs = tree.unflatten(signature.structure, arguments[count:])
+            output = self._function(stand_in, *args, **kwargs, **static)
+            after = vars(stand_in)
+            changed = sorted(k for k in {*before, *after} if before.get(k) is not after.get(k))
+            if changed:
+                raise TracingError(
+                    f"{self._name}: a compiled method must not assign attributes, for the assignment would happen"
+                    f" only while it is recorded; got self.{changed[0]} [X1]\n  return the new value instead"
+                )
+            return output
+        args, kwargs = tree.unflatten(signature.structure, arguments)
+        return self._function(*args, **kwargs, **static)
+
+    def _result(self, x: Any, position: int) -> Any:
+        if type(x) is Tensor:
+            if isinstance(x.spec, TupleSpec):
+                raise DTypeError(
+                    f"{self._name}: must return tensors, not HLO tuples; got {x.spec} [X1]"
+                )
+            return x
+        try:
+            return lift(x)
+        except DTypeError:
+            raise DTypeError(
+                f"{self._name}: must return tensors, numbers or containers of them; got {type(x).__name__} [X1]"
+            ) from None
+
+    def _donated(self, signature: _Signature, paths: list[str]) -> frozenset[int]:
+        if not self._donate:
+            return frozenset()
+        return frozenset(
+            i
+            for i, p in enumerate(paths)
+            if any(p == n or p.startswith((f"{n}[", f"{n}.")) for n in self._donate)
+        )
+
+    def _call_traced(self, signature: _Signature, builder: XlaBuilder, instance: Any) -> Any:
+        """A call inside another trace: kept as a call of the recorded computation."""
+        leaves = [
+            x if type(x) is Tensor else lift(_scalar(x) if isinstance(x, _SCALARS) else x)
+            for x in signature.leaves
+        ]
+        specs = tuple([x.placed.spec for x in leaves])
+        key = (
+            "traced",
+            signature.structure,
+            signature.static,
+            specs,
+            tuple(map(type, signature.leaves)),
+        )
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._trace(
+                _with_leaves(signature, leaves, signature.leaves), instance, builder
+            )
+            # Values of the enclosing trace are good for this trace only.
+            if all(type(t.placed) is Placed for t in entry.captured):
+                self._entries[key] = entry
+        outs = bind(lookup("call"), *leaves, *entry.captured, computation=entry.computation)
+        return tree.unflatten(entry.out_structure, outs)
+
+    # --- stages -------------------------------------------------------------------------------------------------
+
+    def trace(self, *args: Any, **kwargs: Any) -> Computation:
+        """The computation for these arguments, not run.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As for a call; a `TensorSpec` may stand for a tensor.
+
+        Returns
+        -------
+        Computation
+        """
+        return self.lower(*args, **kwargs).computation
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Record the function for these arguments, for looking at or compiling later.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            As for a call; a `TensorSpec` may stand for a tensor.
+
+        Returns
+        -------
+        Lowered
+        """
+        signature = self._sign(args, kwargs)
+        entry = self._trace(signature)
+        placement = next(
+            (
+                x.placed.placement
+                for x in signature.leaves
+                if type(x) is Tensor and type(x.placed) is Placed
+            ),
+            None,
+        )
+        if placement is None:
+            placement = get_backend(self._backend).placement
+        return Lowered(self, signature, entry, placement)
+
+    def explain(self) -> str:
+        """Why the function was recorded each time: what differed from the nearest earlier signature."""
+        lines = []
+        for i, now in enumerate(self._history):
+            if i == 0:
+                arguments = ", ".join(f"{k}: {v}" for k, v in now.items())
+                lines.append(
+                    f"trace 1 of {self._name}: first call, with {arguments or 'no arguments'}"
+                )
+                continue
+            nearest = min(self._history[:i], key=lambda old: len(_difference(old, now)))
+            changes = _difference(nearest, now)
+            lines.append(
+                f"trace {i + 1} of {self._name}: {'; '.join(changes) or 'the same signature elsewhere'}"
+            )
+        return "\n".join(lines) or f"{self._name} has not been recorded"
+
+    def _describe(self, signature: _Signature, paths: list[str]) -> dict[str, str]:
+        found = {
+            p: str(x.placed.spec)
+            if type(x) is Tensor
+            else str(x)
+            if isinstance(x, TensorSpec)
+            else type(x).__name__
+            for p, x in zip(paths, signature.leaves, strict=True)
+        }
+        for name, *rest in signature.static:
+            if name != "self":
+                found[name] = f"static {rest[1]!r}"
+        return found
+
+    def clear_cache(self) -> None:
+        """Forget every program of this function; the counters stay."""
+        self._fast.clear()
+        self._entries.clear()
+
+
+_FAST_NO: Final = object()
+
+
+def _difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    changes = [
+        f"{k} changed from {old[k]} to {v}" for k, v in new.items() if k in old and old[k] != v
+    ]
+    changes += [f"{k} is new, {v}" for k, v in new.items() if k not in old]
+    return changes + [f"{k} is gone" for k in old if k not in new]
+
+
+def _all_on(tensors: Sequence[Tensor], backend: Any) -> bool:
+    first = tensors[0].placed
+    return type(first) is Placed and first.placement.backend is backend
+
+
+def _scalar(x: Any) -> np.ndarray[Any, Any]:
+    from xlapy.trace.builder import scalar_array
+
+    return scalar_array(x)
+
+
+def _spec_of_leaf(x: Any) -> Spec:
+    if type(x) is Tensor:
+        spec: Spec = x.placed.spec
+        return spec
+    if isinstance(x, TensorSpec | TokenSpec):
+        return x
+    array = _scalar(x) if isinstance(x, _SCALARS) else np.asarray(x)
+    if not isinstance(x, _SCALARS):
+        from xlapy.trace.builder import host_array
+
+        array = host_array(x)
+    return TensorSpec(array.shape, array.dtype)
+
+
+def _with_leaves(signature: _Signature, leaves: list[Any], originals: list[Any]) -> _Signature:
+    """The signature with tensors for leaves; Python scalars stay, so that they are weak in the trace."""
+    kept = [o if isinstance(o, _SCALARS) else x for x, o in zip(leaves, originals, strict=True)]
+    return _Signature(kept, signature.structure, signature.static, signature.paths)
+
+
+# --- methods ------------------------------------------------------------------------------------------------------
+
+
+def _is_dynamic(x: Any) -> bool:
+    leaves, _ = tree.flatten(x)
+    return bool(leaves) and all(isinstance(v, Tensor | np.ndarray) for v in leaves)
+
+
+def _split_instance(instance: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """An object's attributes: those made of tensors are arguments, the others are static."""
+    attributes = vars(instance) if hasattr(instance, "__dict__") else {}
+    dynamic = {k: v for k, v in attributes.items() if _is_dynamic(v)}
+    fixed = []
+    for name, value in attributes.items():
+        if name not in dynamic:
+            try:
+                hash(value)
+                fixed.append((name, type(value), value))
+            except TypeError:
+                fixed.append((name, type(value), repr(value)))
+    return dynamic, tuple(fixed)
+
+
+def _stand_in(instance: Any, dynamic: Mapping[str, Any]) -> Any:
+    """A shallow copy of the object that holds traced tensors."""
+    copy = object.__new__(type(instance))
+    copy.__dict__.update(vars(instance))
+    copy.__dict__.update(dynamic)
+    return copy
+
+
+@final
+class _BoundMethod:
+    """A compiled method of one object: its tensors are arguments, so that later assignments are seen."""
+
+    __slots__ = ("__self__", "_compiled")
+
+    def __init__(self, compiled: CompiledFunction, instance: Any) -> None:
+        self._compiled = compiled
+        self.__self__ = instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        compiled = self._compiled
+        try:
+            if compiled._static:
+                # Static arguments are found by name, so the object takes its place among the arguments first.
+                bound = types.MethodType(compiled._function, self.__self__)
+                signature = inspect.signature(bound).bind(*args, **kwargs)
+                kwargs = dict(signature.arguments)
+                args = ()
+            return compiled._call(args, kwargs, self.__self__)
+        except XlapyError as error:
+            hide_library_frames(error)
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._compiled, name)
+
+
+# --- stages -------------------------------------------------------------------------------------------------------
+
+
+@final
+class Lowered:
+    """A recorded function: its program, to look at or to compile.
+
+    Attributes
+    ----------
+    computation : Computation
+    """
+
+    def __init__(
+        self, function: CompiledFunction, signature: _Signature, entry: _Entry, placement: Placement
+    ) -> None:
+        self._function = function
+        self._signature = signature
+        self._entry = entry
+        self._placement = placement
+        self.computation = entry.computation
+
+    @property
+    def stablehlo_text(self) -> str:
+        """The program as StableHLO."""
+        return to_stablehlo(eliminate_dead(self.computation))
+
+    @property
+    def hlo_text(self) -> str:
+        """The program as HLO, before optimisation."""
+        from xlapy import _jaxlib
+
+        text: str = _jaxlib.to_hlo(_jaxlib.parse(self.stablehlo_text))
+        return text
+
+    def compile(self) -> Executable:
+        """Compile the program.
+
+        Returns
+        -------
+        Executable
+        """
+        program = self._function._compile(self._entry, self._placement)
+        return Executable(self, program)
+
+    def __repr__(self) -> str:
+        return repr(self.computation)
+
+
+@final
+class Executable:
+    """A compiled program: call it with arguments of the signature that it was lowered for."""
+
+    def __init__(self, lowered: Lowered, program: Program) -> None:
+        self._lowered = lowered
+        self._program = program
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        lowered = self._lowered
+        function = lowered._function
+        signature = function._sign(args, kwargs)
+        tensors, placement = function._concrete(signature, lowered._placement.backend)
+        expected = [_spec_of_leaf(x) for x in lowered._signature.leaves]
+        actual = [t.placed.spec for t in tensors]
+        if signature.structure != lowered._signature.structure or expected != actual:
+            raise DTypeError(
+                f"{function._name}: arguments must be of the lowered signature {expected}; got {actual} [X1]"
+            )
+        if placement is not lowered._placement:
+            tensors = [put(t.numpy(), lowered._placement) for t in tensors]
+        payloads = self._program.execute([t.payload for t in (*tensors, *lowered._entry.captured)])
+        results = [Tensor(p, r) for p, r in zip(self._program.placed, payloads, strict=True)]
+        return tree.unflatten(lowered._entry.out_structure, results)
+
+    @property
+    def optimized_hlo_text(self) -> str:
+        """The program after XLA's optimisation."""
+        return self._program.optimized_hlo_text
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """XLA's estimates: ``flops``, ``bytes accessed`` and so on."""
+        return self._program.cost_analysis()
+
+    def memory_analysis(self) -> dict[str, int]:
+        """The bytes that arguments, results, temporaries and code take."""
+        return self._program.memory_analysis()
+
+
+def compile(
+    f: Callable[..., Any] | None = None,
+    *,
+    backend: Any = None,
+    static_argnames: str | Sequence[str] = (),
+    donate_argnames: str | Sequence[str] = (),
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Compile a function of tensors: record it once for each signature, then run the program.
+
+    Parameters
+    ----------
+    f : callable, optional
+        Of tensors in nested containers, returning the same. Without it, a decorator is returned.
+    backend : str or Backend, optional
+        Where to run; by default where the arguments lie.
+    static_argnames : str or sequence of str
+        Arguments whose values the code depends on; each new value is recorded anew. They must be hashable.
+    donate_argnames : str or sequence of str
+        Arguments whose memory the results may take; their tensors cannot be used afterwards.
+    in_shardings, out_shardings : Sharding or container of them, optional
+        How arguments and results are laid out over devices.
+    options : mapping, optional
+        XLA's own flags, such as ``{"xla_cpu_enable_fast_math": True}``.
+
+    Returns
+    -------
+    CompiledFunction
+
+    Examples
+    --------
+    >>> import xlapy
+    >>> @xlapy.compile
+    ... def norm(x):
+    ...     return xlapy.sqrt(xlapy.sum(x * x))
+    >>> norm(xlapy.asarray([3.0, 4.0]))
+    Tensor(5., f32[])
+    >>> norm(xlapy.asarray([6.0, 8.0])), norm.traces
+    (Tensor(10., f32[]), 1)
+    """
+    if f is None:
+        return functools.partial(
+            compile, backend=backend, static_argnames=static_argnames, donate_argnames=donate_argnames,
+            in_shardings=in_shardings, out_shardings=out_shardings, options=options,
+        )  # fmt: skip
+    if not callable(f):
+        raise DTypeError(f"compile: f must be a function; got {type(f).__name__} [X1]")
+    return CompiledFunction(
+        f, backend=backend, static_argnames=static_argnames, donate_argnames=donate_argnames,
+        in_shardings=in_shardings, out_shardings=out_shardings, options=options,
+    )  # fmt: skip
+
+
+def clear_caches() -> None:
+    """Forget every compiled program in memory (what is on disk stays)."""
+    clear_eager_cache()
+    clear_staged()
+    for function in list(_functions):
+        function.clear_cache()

@@ -1,0 +1,212 @@
+"""Programs written for other frameworks: StableHLO text and portable artifacts."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from xlapy import tree
+from xlapy.compilation import CompiledFunction
+from xlapy.errors import ArtifactError, UnsupportedOpError, XlapyError
+from xlapy.interchange.imported import ImportedFunction, from_stablehlo
+from xlapy.source import hide_library_frames
+from xlapy.specs import parse_spec
+from xlapy.tensor import Placed, Tensor
+from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.op import Op, lookup
+from xlapy.trace.simplify import eliminate_dead, expand
+from xlapy.trace.stablehlo import to_stablehlo
+from xlapy.trace.verify import verify
+
+__all__ = ["Artifact", "export"]
+
+
+@final
+class Artifact:
+    """A program ready to be handed to another framework.
+
+    Attributes
+    ----------
+    computation : Computation
+    version : str or None
+        The StableHLO version that `serialize` writes for; None for the newest.
+    platforms : tuple of str
+        What the program is meant to run on.
+    """
+
+    def __init__(
+        self, computation: Computation, version: str | None, platforms: tuple[str, ...]
+    ) -> None:
+        self.computation = computation
+        self.version = version
+        self.platforms = platforms
+        self._bytes: bytes | None = None
+
+    @property
+    def stablehlo_text(self) -> str:
+        """The program as text, with the source lines as locations."""
+        return to_stablehlo(self.computation)
+
+    def serialize(self) -> bytes:
+        """The program as a portable artifact.
+
+        Returns
+        -------
+        bytes
+
+        Raises
+        ------
+        ArtifactError
+            If the version is out of range, or an operation does not exist in it.
+        """
+        if self._bytes is None:
+            from xlapy import _jaxlib
+
+            self._bytes = _jaxlib.serialize_artifact(
+                _jaxlib.parse(self.stablehlo_text), self.version
+            )
+        return self._bytes
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the portable artifact to a file: all of it, or nothing.
+
+        A name that ends in ``.mlir`` gets the text instead.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        Path
+        """
+        target = Path(path)
+        data = self.stablehlo_text.encode() if target.suffix == ".mlir" else self.serialize()
+        try:
+            handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name)
+        except OSError as error:
+            raise ArtifactError(
+                f"the directory must be writable; got {str(target.parent)!r}: {error.strerror} [X6]"
+            ) from None
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(name).chmod(0o644)
+            os.replace(name, target)
+        except OSError as error:
+            Path(name).unlink(missing_ok=True)
+            raise ArtifactError(
+                f"the file must be writable; got {str(target)!r}: {error.strerror} [X6]"
+            ) from None
+        return target
+
+    def load(self) -> ImportedFunction:
+        """The program read back, as another framework would."""
+        return from_stablehlo(self.serialize())
+
+    def __repr__(self) -> str:
+        ins = ", ".join(map(str, self.computation.parameter_specs))
+        outs = ", ".join(map(str, self.computation.result_specs))
+        return f"Artifact({self.computation.name}: {ins} -> {outs})"
+
+
+def export(
+    f: Callable[..., Any],
+    *specs: Any,
+    version: str | None = None,
+    platforms: Sequence[str] = ("cpu",),
+) -> Artifact:
+    """Record a function as a StableHLO program for other frameworks.
+
+    Tensors that the function closes over, such as weights, are written into the program.
+
+    Parameters
+    ----------
+    f : callable
+        A function of tensors, a compiled function, or an imported program.
+    *specs : TensorSpec, str such as ``"f32[8,4]"``, or example arguments
+        In containers as f takes them; none for an imported program.
+    version : str, optional
+        The StableHLO version that a reader has, such as ``"1.4.0"``; by default the newest.
+    platforms : sequence of str
+        What the program is meant to run on.
+
+    Returns
+    -------
+    Artifact
+
+    Raises
+    ------
+    ArtifactError
+        If the version is malformed or out of range, or lacks an operation; nothing is written then.
+    UnsupportedOpError
+        If an operation cannot be written in StableHLO.
+
+    Examples
+    --------
+    >>> import xlapy
+    >>> artifact = xlapy.export(lambda x, y: x @ y, "f32[2,3]", "f32[3,4]")
+    >>> artifact
+    Artifact(<lambda>: f32[2,3], f32[3,4] -> f32[2,4])
+    >>> reloaded = xlapy.from_stablehlo(artifact.serialize())
+    """
+    try:
+        computation = _computation(f, specs)
+        found = eliminate_dead(expand(computation, _portable_form))
+        verify(found)
+        artifact = Artifact(found, version, tuple(platforms))
+        if version is not None:
+            artifact.serialize()  # a version that does not fit is an error now, not when it is saved
+        return artifact
+    except XlapyError as error:
+        hide_library_frames(error)
+        raise
+
+
+def _portable_form(op: Op) -> Callable[..., Any] | None:
+    """How an operation outside StableHLO and CHLO is written in them."""
+    if op.hlo.name.startswith("mhlo.") or not (op.hlo.name or op.hlo.write):
+        if op.hlo.decomposition is None:
+            raise UnsupportedOpError(f"{op.name}: has no form in StableHLO [X6]")
+        return op.hlo.decomposition
+    return None
+
+
+def _computation(f: Callable[..., Any], specs: Sequence[Any]) -> Computation:
+    if isinstance(f, ImportedFunction) or type(f) is Computation:
+        if specs:
+            raise ArtifactError(f"a program has specs of its own; got {specs} besides [X6]")
+        return f.computation if isinstance(f, ImportedFunction) else f
+    if not callable(f):
+        raise ArtifactError(f"export needs a function; got {type(f).__name__} [X6]")
+    compiled = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
+    arguments = tree.map(_spec, specs)
+    lowered = compiled.lower(*arguments)
+    return _bake(lowered.computation, lowered._entry.captured)
+
+
+def _spec(x: Any) -> Any:
+    return parse_spec(x) if isinstance(x, str) else x
+
+
+def _bake(computation: Computation, captured: Sequence[Tensor]) -> Computation:
+    """The captured tensors as constants: an artifact stands alone."""
+    if not captured:
+        return computation
+    count = len(computation.parameters) - len(captured)
+    constant = lookup("constant")
+    head: list[Instruction] = []
+    hidden: Sequence[Value] = computation.parameters[count:]
+    for value, tensor in zip(hidden, captured, strict=True):
+        assert type(tensor.placed) is Placed
+        head.append(Instruction(constant, (), {"value": tensor.numpy()}, (value,)))
+    return Computation(
+        computation.parameters[:count],
+        [*head, *computation.instructions],
+        computation.results,
+        computation.name,
+        computation.parameter_names[:count],
+    )

@@ -1,0 +1,200 @@
+"""Programs read from text or bytes, as functions of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, final
+
+from xlapy.backends.eager import common_placement, compile_checked, put
+from xlapy.backends.registry import get_backend
+from xlapy.errors import ArtifactError, DTypeError, XlapyError
+from xlapy.source import hide_library_frames
+from xlapy.specs import Spec, TensorSpec
+from xlapy.tensor import Placed, Placement, Tensor
+from xlapy.trace.builder import host_array, lift
+from xlapy.trace.computation import Computation
+from xlapy.trace.mode import bind, current_builder
+from xlapy.trace.op import lookup
+from xlapy.trace.simplify import eliminate_dead
+from xlapy.trace.stablehlo_reader import from_stablehlo_module
+
+__all__ = ["ImportedFunction", "from_stablehlo"]
+
+# What portable artifacts start with: MLIR bytecode.
+_BYTECODE = b"ML\xefR"
+
+
+@final
+class ImportedFunction:
+    """A program as a function: call it, compile it into others, differentiate it, export it again.
+
+    Attributes
+    ----------
+    computation : Computation
+    """
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self.__name__ = computation.name
+        self._programs: dict[Any, Any] = {}
+
+    @property
+    def parameter_specs(self) -> tuple[Spec, ...]:
+        """The specs of the arguments."""
+        return self.computation.parameter_specs
+
+    @property
+    def result_specs(self) -> tuple[Spec, ...]:
+        """The specs of the results."""
+        return self.computation.result_specs
+
+    def __call__(self, *args: Any, backend: Any = None) -> Any:
+        """Run the program.
+
+        Parameters
+        ----------
+        *args : Tensor or array-like
+            One for each parameter.
+        backend : str or Backend, optional
+            Where to run; by default where the arguments lie.
+
+        Returns
+        -------
+        Tensor or tuple of Tensor
+        """
+        try:
+            return self._call(args, backend)
+        except XlapyError as error:
+            hide_library_frames(error)
+            raise
+
+    def _call(self, args: tuple[Any, ...], backend: Any) -> Any:
+        specs = self.computation.parameter_specs
+        name = self.computation.name
+        if len(args) != len(specs):
+            raise DTypeError(
+                f"{name}: the program takes {len(specs)} arguments; got {len(args)} [X1]"
+            )
+        if current_builder() is not None:
+            tensors = [
+                x if type(x) is Tensor else lift(_as_spec(x, s))
+                for x, s in zip(args, specs, strict=True)
+            ]
+            self._check(tensors)
+            outs = bind(lookup("call"), *tensors, computation=self.computation)
+            return outs[0] if len(outs) == 1 else outs
+        placement = self._placement(args, backend)
+        tensors = [self._tensor(x, s, placement) for x, s in zip(args, specs, strict=True)]
+        self._check(tensors)
+        program = self._programs.get(placement)
+        if program is None:
+            program = self._programs[placement] = compile_checked(
+                eliminate_dead(self.computation), placement
+            )
+        results = program.execute([t.payload for t in tensors])
+        outs = tuple(Tensor(p, r) for p, r in zip(program.placed, results, strict=True))
+        return outs[0] if len(outs) == 1 else outs
+
+    def _placement(self, args: Sequence[Any], backend: Any) -> Placement:
+        given = [x for x in args if type(x) is Tensor]
+        if backend is None:
+            return common_placement(given)
+        chosen = get_backend(backend)
+        for x in given:
+            if type(x.placed) is Placed and x.placed.placement.backend is chosen:
+                return x.placed.placement
+        return chosen.placement
+
+    def _tensor(self, x: Any, spec: Spec, placement: Placement) -> Tensor:
+        if type(x) is Tensor:
+            if type(x.placed) is Placed and x.placed.placement is placement:
+                return x
+            return put(x.numpy(), placement)
+        return put(_as_spec(x, spec), placement)
+
+    def _check(self, tensors: Sequence[Tensor]) -> None:
+        for i, (t, spec) in enumerate(zip(tensors, self.computation.parameter_specs, strict=True)):
+            if t.placed.spec != spec:
+                raise DTypeError(
+                    f"{self.computation.name}: argument {i} must be {spec}; got {t.placed.spec} [X1]"
+                )
+
+    def __repr__(self) -> str:
+        return repr(self.computation)
+
+
+def _as_spec(x: Any, spec: Spec) -> Any:
+    """Python numbers, and lists of them, take the parameter's element type where it holds them."""
+    if isinstance(x, bool | int | float | complex) and type(spec) is TensorSpec:
+        from xlapy.trace.builder import scalar_array
+
+        return scalar_array(x, spec.dtype)
+    return host_array(x)
+
+
+def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> ImportedFunction:
+    """Read a StableHLO program.
+
+    Parameters
+    ----------
+    program : str or bytes or path
+        The text of a module, a portable artifact, or the path of a file with either.
+    entry : str
+        The function to call.
+
+    Returns
+    -------
+    ImportedFunction
+        A callable that takes ``backend=``, runs on any backend, works inside compiled functions, and can be
+        differentiated and vectorised.
+
+    Raises
+    ------
+    ArtifactError
+        If it is no well-formed program; with the parser's line.
+    UnsupportedOpError
+        If it holds an operation or a type that is not known here.
+
+    Examples
+    --------
+    >>> import xlapy
+    >>> double = xlapy.from_stablehlo('''
+    ... func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    ...   %y = stablehlo.add %x, %x : tensor<2xf32>
+    ...   return %y : tensor<2xf32>
+    ... }''')
+    >>> double(xlapy.asarray([1.0, 2.0]))
+    Tensor([2., 4.], f32[2])
+    """
+    from xlapy import _jaxlib
+
+    module = _jaxlib.parse(read_program(program))
+    return ImportedFunction(from_stablehlo_module(module, entry))
+
+
+def read_program(program: str | bytes | Path) -> str | bytes:
+    """The text or bytes of a program, read from a file if it is a path."""
+    if isinstance(program, Path) or (
+        isinstance(program, str) and "\n" not in program and "{" not in program
+    ):
+        path = Path(program)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ArtifactError(
+                f"a program must be text, bytes or a readable file; got {str(program)!r}: {error.strerror} [X6]"
+            ) from None
+        if data.startswith(_BYTECODE):
+            return data
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise ArtifactError(
+                f"a file must hold text or a portable artifact; got {str(program)!r} [X6]"
+            ) from None
+    if not isinstance(program, str | bytes | bytearray):
+        raise ArtifactError(
+            f"a program must be text, bytes or a path; got {type(program).__name__} [X6]"
+        )
+    return bytes(program) if isinstance(program, bytearray) else program

@@ -1,0 +1,352 @@
+"""Running composed functions outside every trace as one program instead of one operation at a time.
+
+`composite` makes a function of tensors that is written with operations run as a single cached program when it is
+called eagerly; `run` does so for functions that are traced anew each time, such as those of transformations.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+
+from xlapy import tree
+from xlapy.backends.eager import common_placement, compile_checked, put
+from xlapy.backends.registry import current_backend
+from xlapy.errors import XlapyError
+from xlapy.source import caller
+from xlapy.specs import TensorSpec
+from xlapy.tensor import Placed, Placement, Tensor
+from xlapy.trace.builder import XlaBuilder, host_array, lift
+from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.mode import annotate, current_builder, using
+from xlapy.trace.op import lookup
+from xlapy.trace.simplify import eliminate_dead
+from xlapy.trace.stablehlo import to_stablehlo
+
+__all__ = ["clear_staged", "composite", "run", "scalar_payload", "stage"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+_LIMIT: Final = 4096
+
+#: (text, placement) -> executable, for programs that are traced anew each time
+_by_text: dict[Any, Any] = {}
+#: tables of the composite functions, for `clear_staged`
+_tables: list[dict[Any, Any]] = []
+
+
+def clear_staged() -> None:
+    """Forget every program compiled here."""
+    _by_text.clear()
+    _scalars.clear()
+    for table in _tables:
+        table.clear()
+
+
+# --- functions traced anew each time ------------------------------------------------------------------------------
+
+
+def run(function: Callable[..., Any], tensors: Sequence[Tensor], name: str = "main") -> Any:
+    """Trace a function of tensors now, run it as one program, and give its results in their container.
+
+    Programs are kept by their text, in which Python scalars are parameters: a changing learning rate does not
+    compile anew.
+    """
+    builder = XlaBuilder(name)
+    arguments = [builder.parameter(i, t.placed.spec) for i, t in enumerate(tensors)]
+    try:
+        with using(builder):
+            leaves, structure = tree.flatten(function(*arguments))
+            values = [builder.value(x if type(x) is Tensor else lift(x)) for x in leaves]
+    finally:
+        builder.scope.open = False
+    computation = builder.finish(values)
+    captured = [t for t, _ in builder.captured.values()]
+    return tree.unflatten(structure, stage(computation, [*tensors, *captured]))
+
+
+def stage(computation: Computation, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Run a computation on concrete tensors; programs of the same text are compiled once."""
+    placement = common_placement(tensors)
+    computation, scalars = _hoist_scalars(eliminate_dead(computation))
+    key = (to_stablehlo(computation, module_name="staged", locations=False), placement)
+    executable = _by_text.get(key)
+    if executable is None:
+        executable = compile_checked(computation, placement)
+        if len(_by_text) >= _LIMIT:
+            _by_text.pop(next(iter(_by_text)))
+        _by_text[key] = executable
+    payloads = [t.payload for t in tensors]
+    payloads += [put(s, placement).payload for s in scalars]
+    results = executable.execute(payloads)
+    return [Tensor(p, r) for p, r in zip(executable.placed, results, strict=True)]
+
+
+def _hoist_scalars(computation: Computation) -> tuple[Computation, list[np.ndarray[Any, Any]]]:
+    """Turn floating-point constants of one repeated value into further parameters."""
+    constant, broadcast = lookup("constant"), lookup("broadcast_in_dim")
+    scalars: list[np.ndarray[Any, Any]] = []
+    parameters: list[Value] = []
+    instructions: list[Instruction] = []
+    names: dict[Value, Value] = {}
+    for instruction in computation.instructions:
+        if instruction.op is constant:
+            value = instruction.params["value"]
+            splat = value.size and not any(
+                s for s, d in zip(value.strides, value.shape, strict=True) if d > 1
+            )
+            if splat and value.dtype.kind == "f":
+                scalar = np.array(value[(0,) * value.ndim])
+                parameter = Value(TensorSpec((), scalar.dtype))
+                scalars.append(scalar)
+                parameters.append(parameter)
+                if value.ndim:
+                    params = {"shape": value.shape, "broadcast_dimensions": ()}
+                    instructions.append(
+                        Instruction(
+                            broadcast, (parameter,), params, instruction.results, instruction.source
+                        )
+                    )
+                else:
+                    names[instruction.results[0]] = parameter
+                continue
+        if names:
+            operands = tuple([names.get(v, v) for v in instruction.operands])
+            instruction = Instruction(
+                instruction.op,
+                operands,
+                instruction.params,
+                instruction.results,
+                instruction.source,
+            )
+        instructions.append(instruction)
+    if not scalars:
+        return computation, []
+    results = [names.get(v, v) for v in computation.results]
+    found = Computation(
+        [*computation.parameters, *parameters], instructions, results, computation.name
+    )
+    return found, scalars
+
+
+# --- composed functions -------------------------------------------------------------------------------------------
+
+_scalars: dict[Any, Any] = {}
+
+
+def scalar_payload(x: Any, dtype: np.dtype[Any], placement: Placement) -> Any:
+    """A buffer of a Python scalar; those seen lately are kept."""
+    key = (type(x), x, dtype, placement) if x == x and x else (type(x), repr(x), dtype, placement)
+    found = _scalars.get(key)
+    if found is None:
+        if len(_scalars) >= 1024:
+            _scalars.pop(next(iter(_scalars)))
+        found = _scalars[key] = put(np.asarray(x).astype(dtype), placement).payload
+    return found
+
+
+# An integer's class: a stand-in of the same sign and width, for the checks that are made once for all of them.
+_CLASSES: Final = tuple(
+    v
+    for bits in (8, 16, 32, 64)
+    for v in (-(1 << (bits - 1)), (1 << (bits - 1)) - 1, (1 << bits) - 1)
+)
+
+
+def _scalar_class(x: Any) -> tuple[Any, np.dtype[Any]]:
+    """(stand-in, host dtype) of a Python scalar."""
+    if isinstance(x, bool):
+        return True, np.dtype(np.bool_)
+    if isinstance(x, int):
+        for limit in _CLASSES:
+            if (limit <= x < 0) if limit < 0 else (0 <= x <= limit):
+                return limit, np.dtype(np.uint64 if limit == _CLASSES[-1] else np.int64)
+        return x, np.dtype(np.int64)
+    if isinstance(x, float):
+        return 0.5, np.dtype(np.float64)
+    return 0.5j, np.dtype(np.complex128)
+
+
+def composite(arrays: int | None = 1) -> Callable[[F], F]:
+    """Decorate a function written with operations.
+
+    Parameters
+    ----------
+    arrays : int or None
+        How many of the leading positional arguments are arrays (or containers of arrays, or Python scalars);
+        None for all. The other arguments must be hashable: they decide which program runs.
+    """
+
+    def decorate(function: F) -> F:
+        table: dict[Any, Any] = {}
+        _tables.append(table)
+
+        if arrays == 2:
+
+            @functools.wraps(function)
+            def wrapper(x: Any, y: Any, /, *rest: Any, **static: Any) -> Any:
+                if current_builder() is not None:
+                    return function(x, y, *rest, **static)
+                if not rest and not static:
+                    try:
+                        execute, placed = table[x.placed, y.placed]
+                    except (AttributeError, KeyError, TypeError):
+                        pass
+                    else:
+                        return Tensor(placed, execute((x.payload, y.payload))[0])
+                return _general(function, table, 2, (x, y, *rest), static)
+
+        else:
+
+            @functools.wraps(function)
+            def wrapper(*args: Any, **static: Any) -> Any:
+                if current_builder() is not None:
+                    return function(*args, **static)
+                if len(args) == 1 and not static:
+                    try:
+                        execute, placed = table[args[0].placed]
+                    except (AttributeError, KeyError, TypeError):
+                        pass
+                    else:
+                        return Tensor(placed, execute((args[0].payload,))[0])
+                return _general(function, table, arrays, args, static)
+
+        return cast("F", wrapper)
+
+    return decorate
+
+
+def _general(
+    function: Callable[..., Any],
+    table: dict[Any, Any],
+    arrays: int | None,
+    args: tuple[Any, ...],
+    static: Any,
+) -> Any:
+    """Any call: find the program by its leaves and static arguments, or make it."""
+    count = len(args) if arrays is None else arrays
+    leaves, structure = tree.flatten(args[:count])
+    rest = args[count:]
+    placement: Placement | None = None
+    key: list[Any] = [structure]
+    classes: dict[int, tuple[Any, np.dtype[Any]]] = {}
+    for i, x in enumerate(leaves):
+        kind = type(x)
+        if kind is Tensor:
+            if type(x.placed) is not Placed:
+                # A value of an explicit builder: its operations are recorded there.
+                with using(_builder_of(x)):
+                    return function(*args, **static)
+            key.append(x.placed)
+            if placement is None:
+                placement = x.placed.placement
+        elif kind in _PYTHON_SCALARS:
+            classes[i] = _scalar_class(x)
+            key.append((kind, classes[i][0]))
+    if placement is None:
+        placement = current_backend().placement
+    tensors: list[Tensor | None] = []
+    for i, x in enumerate(leaves):
+        if type(x) is Tensor or i in classes:
+            tensors.append(x if type(x) is Tensor else None)
+        else:
+            made = put(host_array(x), placement)
+            key.append((i, made.placed))
+            tensors.append(made)
+    key.extend((*rest, placement))
+    if static:
+        key.extend(static.items())
+    try:
+        entry = table.get(tuple(key))
+    except TypeError:
+        entry = None
+    if entry is None:
+        entry = _make(function, leaves, classes, tensors, structure, rest, static, placement)
+        try:
+            table[tuple(key)] = entry
+        except TypeError:
+            pass
+        else:
+            if len(table) > _LIMIT:
+                table.pop(next(iter(table)))
+            _shorten(table, args, rest, static, leaves, entry)
+    executable, out_structure = entry
+    payloads = [
+        t.payload if t is not None else scalar_payload(leaves[i], classes[i][1], placement)
+        for i, t in enumerate(tensors)
+    ]
+    results = [
+        Tensor(p, r) for p, r in zip(executable.placed, executable.execute(payloads), strict=True)
+    ]
+    return tree.unflatten(out_structure, results)
+
+
+_PYTHON_SCALARS: Final = (bool, int, float, complex)
+
+
+def _builder_of(x: Tensor) -> XlaBuilder:
+    scope = x.payload.scope
+    if scope is None or not scope.open:
+        x._refuse("it cannot be used")
+    builder: XlaBuilder = scope.builder
+    builder.value(x)  # in its own thread only
+    return builder
+
+
+def _shorten(
+    table: dict[Any, Any],
+    args: tuple[Any, ...],
+    rest: Any,
+    static: Any,
+    leaves: list[Any],
+    entry: Any,
+) -> None:
+    """Let calls on one or two tensors alone be found by these."""
+    executable, out_structure = entry
+    if rest or static or out_structure is not tree.LEAF or len(args) != len(leaves):
+        return
+    if all(type(x) is Tensor for x in args) and len(args) in (1, 2):
+        key = args[0].placed if len(args) == 1 else (args[0].placed, args[1].placed)
+        table[key] = (executable.execute, executable.placed[0])
+
+
+def _make(
+    function: Callable[..., Any],
+    leaves: list[Any],
+    classes: dict[int, tuple[Any, np.dtype[Any]]],
+    tensors: list[Tensor | None],
+    structure: tree.TreeDef,
+    rest: tuple[Any, ...],
+    static: dict[str, Any],
+    placement: Placement,
+) -> tuple[Any, tree.TreeDef]:
+    """Trace and compile."""
+    common_placement([t for t in tensors if t is not None])
+    name = function.__name__
+    builder = XlaBuilder(name)
+    arguments: list[Any] = []
+    for i, t in enumerate(tensors):
+        if t is not None:
+            arguments.append(builder.parameter(i, t.placed.spec))
+        else:
+            stand_in, dtype = classes[i]
+            argument = builder.parameter(i, TensorSpec((), dtype))
+            builder.weak.add(argument.payload)
+            builder.stand_ins[argument.payload] = stand_in
+            arguments.append(argument)
+    try:
+        with using(builder):
+            output = function(*tree.unflatten(structure, arguments), *rest, **static)
+            outs, out_structure = tree.flatten(output)
+            values = [builder.value(x if type(x) is Tensor else lift(x)) for x in outs]
+    except XlapyError as error:
+        specs = [t.placed.spec if t is not None else leaves[i] for i, t in enumerate(tensors)]
+        raise annotate(error, name, specs, caller(2)) from None
+    finally:
+        builder.scope.open = False
+    computation = eliminate_dead(builder.finish(values))
+    captured = [t for t, _ in builder.captured.values()]
+    assert not captured, "a composite function must not close over tensors"
+    return compile_checked(computation, placement), out_structure

@@ -1,0 +1,172 @@
+"""`vmap`: a function of single examples as a function of batches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from xlapy import tree
+from xlapy.differentiation import _in_one_program, _tensor
+from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
+from xlapy.source import hide_library_frames
+from xlapy.specs import as_axis
+from xlapy.tensor import Tensor
+from xlapy.trace.batching import replay_batched
+from xlapy.trace.builder import lift, trace
+from xlapy.trace.mode import bind
+from xlapy.trace.op import lookup
+
+__all__ = ["vmap"]
+
+
+def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """Vectorise a function over an axis of its arguments.
+
+    The function is recorded for one example, and every operation is replaced by the one that does the whole batch.
+
+    Parameters
+    ----------
+    f : callable
+    in_axes : int or None or container
+        The axis of each argument to go along; None for arguments that are the same for all examples. A tuple gives
+        one entry for each argument; a container within it goes with the argument's own.
+    out_axes : int or container
+        Where the new axis goes in the results.
+
+    Returns
+    -------
+    callable
+
+    Raises
+    ------
+    ShapeError
+        If the axes differ in length, or an argument lacks its axis.
+
+    Examples
+    --------
+    >>> import xlapy
+    >>> x = xlapy.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> xlapy.vmap(lambda row, c: xlapy.sum(row) * c, in_axes=(0, None))(x, 10.0)
+    Tensor([30., 70.], f32[2])
+    """
+    name = getattr(f, "__name__", "function")
+
+    @functools.wraps(f)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        def recorded(*inner: Any) -> Any:
+            return _vectorize(f, inner, kwargs, in_axes, out_axes, name)
+
+        try:
+            return _in_one_program(recorded, args, f"vmap_{name}")
+        except XlapyError as error:
+            hide_library_frames(error)
+            raise
+
+    return wrapper
+
+
+def _spread(prefix: Any, structure: tree.TreeDef, what: str, name: str) -> list[Any]:
+    """One entry of a prefix container for each leaf below it."""
+    if prefix is None or isinstance(prefix, int):
+        return [prefix] * structure.leaves
+    entries = list(prefix.values()) if isinstance(prefix, dict) else list(prefix)
+    if isinstance(prefix, dict) and structure.kind is dict:
+        if set(prefix) != set(structure.data):
+            raise ConstraintError(
+                f"{name}: {what} must have the argument's keys; got {sorted(prefix)} [X1]"
+            )
+        entries = [prefix[k] for k in structure.data]
+    if len(entries) != len(structure.children):
+        raise ConstraintError(
+            f"{name}: {what} must have an entry for each of the {len(structure.children)} parts of {structure};"
+            f" got {prefix!r} [X1]"
+        )
+    return [
+        x
+        for e, c in zip(entries, structure.children, strict=True)
+        for x in _spread(e, c, what, name)
+    ]
+
+
+def _to_front(x: Tensor, axis: int) -> Any:
+    if axis == 0:
+        return x
+    order = (axis, *[i for i in range(x.ndim) if i != axis])
+    return bind(lookup("transpose"), x, permutation=order)
+
+
+def _from_front(x: Tensor, axis: int) -> Any:
+    position = as_axis(axis, x.ndim)
+    if position == 0:
+        return x
+    order = (*range(1, position + 1), 0, *range(position + 1, x.ndim))
+    return bind(lookup("transpose"), x, permutation=order)
+
+
+def _vectorize(
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    in_axes: Any,
+    out_axes: Any,
+    name: str,
+) -> Any:
+    leaves, structure = tree.flatten(args)
+    prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    axes = _spread(prefix, structure, "in_axes", name)
+    tensors = [_tensor(x) for x in leaves]
+    flags = [a is not None for a in axes]
+    sizes = set()
+    for i, (t, a) in enumerate(zip(tensors, axes, strict=True)):
+        if a is None:
+            continue
+        position = as_axis(a, t.ndim)
+        sizes.add(t.shape[position])
+        tensors[i] = _to_front(t, position)
+    if len(sizes) != 1:
+        what = (
+            "at least one argument must have a mapped axis"
+            if not sizes
+            else "mapped axes must be of one length"
+        )
+        raise ShapeError(
+            f"{name}: {what}; got {[str(t.spec) for t in tensors]} with in_axes={in_axes!r} [X5]"
+        )
+    (size,) = sizes
+    specs = [
+        t.spec.with_shape(t.shape[1:]) if b else t.spec for t, b in zip(tensors, flags, strict=True)
+    ]
+    found: list[tree.TreeDef] = []
+
+    def of_leaves(*single: Any) -> Any:
+        output = f(*tree.unflatten(structure, single), **kwargs)
+        outs, out_structure = tree.flatten(output)
+        found.append(out_structure)
+        return [x if type(x) is Tensor else lift(x) for x in outs]
+
+    traced = trace(of_leaves, specs, name=name)
+    operands = [*tensors, *traced.captured]
+    results, batched = replay_batched(
+        traced.computation, operands, [*flags, *[False] * len(traced.captured)], size
+    )
+    (out_structure,) = found
+    places = _spread(
+        tuple(out_axes) if isinstance(out_axes, list) else out_axes, out_structure, "out_axes", name
+    )
+    finished = []
+    for x, b, a in zip(results, batched, places, strict=True):
+        if a is None:
+            if b:
+                raise DTypeError(
+                    f"{name}: a result that varies must have an axis in out_axes; got None for {x.spec} [X5]"
+                )
+            finished.append(x)
+            continue
+        if not b:
+            dims = tuple(range(1, x.ndim + 1))
+            x = bind(
+                lookup("broadcast_in_dim"), x, shape=(size, *x.shape), broadcast_dimensions=dims
+            )
+        finished.append(_from_front(x, a))
+    return tree.unflatten(out_structure, finished)
