@@ -28,6 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "linalg",
             "fft",
             "compilation",
+            "staging",
             "differentiation",
             "vectorization",
             "control_flow",
