@@ -10,7 +10,7 @@ import numpy as np
 from xlapy.dtypes import as_dtype
 from xlapy.specs import TensorSpec, as_axis, as_int, as_shape, require
 from xlapy.tensor import Tensor
-from xlapy.trace.builder import host_array
+from xlapy.trace.builder import host_array, scalar_array
 from xlapy.trace.codecs import I64
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
@@ -85,7 +85,10 @@ def constant(value: Any, dtype: Any = None) -> Tensor:
     >>> constant([1, 2, 3])
     Tensor([1, 2, 3], s32[3])
     """
-    array = np.array(host_array(value))
+    if isinstance(value, bool | int | float | complex):
+        array = scalar_array(value)
+    else:
+        array = np.array(host_array(value))
     if dtype is not None:
         array = array.astype(as_dtype(dtype).numpy)
     result: Tensor = bind(constant_op, value=array)

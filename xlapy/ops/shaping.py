@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, require, require_shape
+from xlapy.specs import TensorSpec, as_axes, require, require_shape
+from xlapy.tensor import Tensor
+from xlapy.trace.builder import lift
 from xlapy.trace.codecs import I64_ARRAY
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
+from .joining import require_array
 from .rules import linear
 
 Array = np.ndarray[Any, Any]
@@ -154,3 +158,58 @@ transpose_op = register(Op(
         op, args[0], permutation=(0, *[p + 1 for p in permutation])
     ),
 ))  # fmt: skip
+
+# --- Rev ----------------------------------------------------------------------------------------------------------
+
+
+def infer_rev(x: TensorSpec, *, dimensions: tuple[int, ...]) -> TensorSpec:
+    """C2, C3."""
+    require_array(x, "I1")
+    require(len(set(dimensions)) == len(dimensions), "C2", "dimensions must be unique", dimensions)
+    require(all(0 <= d < x.rank for d in dimensions), "C3", f"dimensions must be in [0, {x.rank})", dimensions)
+    return x
+
+
+rev_op = register(Op(
+    name="rev",
+    section="Rev",
+    infer=infer_rev,
+    hlo=Hlo("stablehlo.reverse", {"dimensions": I64_ARRAY}),
+    kernel=lambda x, *, dimensions, out: np.flip(x, dimensions),
+    ad=linear(lambda g, x, *, dimensions: bind(rev_op, g, dimensions=dimensions)),
+    batch=lambda op, args, is_batched, size, *, dimensions: bind(
+        op, args[0], dimensions=tuple(d + 1 for d in dimensions)
+    ),
+))  # fmt: skip
+
+
+def rev(operand: Any, dimensions: int | Sequence[int]) -> Tensor:
+    """The elements in the opposite order along some dimensions.
+
+    Parameters
+    ----------
+    operand : array
+    dimensions : sequence of int
+        Each once; negative ones count from the back.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        [C2], [C3] For a dimension that there is not, or that is named twice.
+
+    Notes
+    -----
+    Section Rev of the operation semantics.
+
+    Examples
+    --------
+    >>> rev([1, 2, 3], [0])
+    Tensor([3, 2, 1], s32[3])
+    """
+    x = lift(operand)
+    result: Tensor = bind(rev_op, x, dimensions=as_axes(dimensions, x.ndim, "C3"))
+    return result
