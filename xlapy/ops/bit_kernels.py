@@ -152,8 +152,8 @@ def total_order_key(x: Array) -> Array:
     # Negative floats order the other way round: flip all bits but the sign.
     most = signed.type(np.iinfo(signed).max)
     key: Array = np.where(bits < 0, bits ^ most, bits)
-    if x.dtype in _FNUZ:  # the only nan has the bits of -0, and orders as -nan
-        key = np.where(bits == ~most, bits, key)
+    if x.dtype in _FNUZ:  # the only nan has the bits of -0, and orders as -nan: below them all
+        key = np.where(bits == ~most, np.int16(-129), key.astype(np.int16))
     return key
 
 

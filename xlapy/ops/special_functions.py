@@ -412,9 +412,10 @@ def digamma(x: Array) -> Array:
     """The derivative of `lgamma`; nan at the negative integers."""
     negative = x <= 0
     right = _digamma_right(np.where(negative, 1 - x, x))
-    # x < 0: digamma(1 - x) - pi / tan(pi x)
+    # x < 0: digamma(1 - x) - pi cot(pi x), and cot(pi r) = tan(pi (1/2 - r)) near its zeros
     r = x - np.rint(x)
-    left = right - np.pi / np.tan(np.pi * r)
+    near_zero = np.copysign(np.tan(np.pi * (0.5 - np.abs(r))), r)
+    left = right - np.pi * np.where(np.abs(r) > 0.25, near_zero, 1 / np.tan(np.pi * r))
     return np.where(negative, np.where(r == 0, np.nan, left), right)
 
 
