@@ -171,6 +171,7 @@ class Op:
 class _Registry:
     ops: dict[str, Op] = field(default_factory=dict)
     hlo_names: dict[str, Op] = field(default_factory=dict)
+    readers: dict[str, Callable[..., Any]] = field(default_factory=dict)
 
 
 _registry: Final = _Registry()
@@ -200,3 +201,22 @@ def lookup(name: str) -> Op:
 def by_hlo_name(name: str) -> Op | None:
     """The operation that an MLIR name such as ``"stablehlo.add"`` stands for."""
     return _registry.hlo_names.get(name)
+
+
+def register_reader(mlir_name: str, read: Callable[..., Any]) -> None:
+    """Say how an MLIR operation is read that is another spelling of operations here, such as ``"stablehlo.if"``.
+
+    Parameters
+    ----------
+    mlir_name : str
+    read : callable
+        ``read(reader, operation)``, as in `Hlo`.
+    """
+    if mlir_name in _registry.readers or mlir_name in _registry.hlo_names:
+        raise XlapyError(f"an MLIR name must be read in one way; got {mlir_name!r} from {read.__module__} too [X1]")
+    _registry.readers[mlir_name] = read
+
+
+def reader_of(mlir_name: str) -> Callable[..., Any] | None:
+    """How the MLIR operation of a name is read, where it is another spelling."""
+    return _registry.readers.get(mlir_name)

@@ -17,7 +17,7 @@ from xlapy.trace.builder import XlaBuilder
 from xlapy.trace.codecs import Group
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder, using
-from xlapy.trace.op import by_hlo_name
+from xlapy.trace.op import by_hlo_name, reader_of
 
 __all__ = ["Reader", "elements", "from_stablehlo_module", "spec_of_type"]
 
@@ -204,13 +204,13 @@ class Reader:
         source = _source(operation)
         try:
             with builder.at_source(source):
-                if op is None:
-                    raise UnsupportedOpError(f"operations must be known to xlapy; got {name} [X6]")
-                hlo = op.hlo
-                if hlo.read is not None:
-                    outs = hlo.read(self, operation)
-                else:
+                read = reader_of(name) if op is None else op.hlo.read
+                if read is not None:
+                    outs = read(self, operation)
+                elif op is not None:
                     outs = bind(op, *self.operands(operation), **self.params(operation, op))
+                else:
+                    raise UnsupportedOpError(f"operations must be known to xlapy; got {name} [X6]")
         except XlapyError as error:
             if not error.annotated:
                 error.args = (f"{name}: {error.args[0]}\n  at {_place(operation)}",)
