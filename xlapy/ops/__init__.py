@@ -12,3 +12,5 @@ from xlapy.ops.indexing import dynamic_slice, dynamic_update_slice, slice
 from xlapy.ops.shaping import rev
 
 from xlapy.ops.structure import copy, get_tuple_element, optimization_barrier, tuple
+
+from xlapy.ops.control_flow import call, composite_call, conditional, while_
