@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from xlapy.dtypes import DType
+import numpy as np
+
+from xlapy.dtypes import DType, weak_dtype
 from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
-from xlapy.trace.builder import lift
-from xlapy.trace.mode import bind
+from xlapy.trace.builder import lift, scalar_array
+from xlapy.trace.computation import Value
+from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import Hlo, Op, lookup, register
 
 from .rules import batch_elementwise, elementwise
@@ -17,24 +21,27 @@ from .rules import batch_elementwise, elementwise
 ANY: Final = frozenset(("bool", "int", "uint", "float", "complex"))
 NUMBER: Final = frozenset(("int", "uint", "float", "complex"))
 REAL: Final = frozenset(("int", "uint", "float"))
+ORDERED: Final = frozenset(("bool", "int", "uint", "float"))
 INTEGER: Final = frozenset(("int", "uint"))
 LOGICAL: Final = frozenset(("bool", "int", "uint"))
 FLOAT: Final = frozenset(("float",))
 INEXACT: Final = frozenset(("float", "complex"))
 SIGNED: Final = frozenset(("int", "float", "complex"))
 
+_ORDER: Final = ("bool", "int", "uint", "float", "complex")
 
-# --- families -----------------------------------------------------------------------------------------------------
+
+def kinds_text(kinds: frozenset[str]) -> str:
+    """Kinds of element types as a list in words."""
+    return ", ".join(k for k in _ORDER if k in kinds)
 
 
-def _kinds(kinds: frozenset[str]) -> str:
-    order = ("bool", "int", "uint", "float", "complex")
-    return ", ".join(k for k in order if k in kinds)
+# --- families -------------------------------------------------------------------------------------
 
 
 def unary(
     name: str,
-    hlo: str,
+    hlo: str | Hlo,
     *,
     section: str,
     dtypes: frozenset[str],
@@ -42,30 +49,36 @@ def unary(
     derivative: Callable[[Any, Any], Any] | None = None,
     ad: Any = None,
     result: Callable[[DType], Any] | None = None,
-    attrs: dict[str, Any] | None = None,
+    check: Callable[..., None] | None = None,
 ) -> Op:
     """Register an operation on one array, element by element.
 
     Parameters
     ----------
-    name, hlo, section : str
+    name : str
+    hlo : str or Hlo
+        The MLIR name, or the whole declaration.
+    section : str
     dtypes : set of kinds
         Of the operand.
     kernel : callable
-        ``kernel(x, **params)``.
+        ``kernel(x)``; parameters are for the lowering alone.
     derivative : callable, optional
         ``derivative(x, y)``: dy/dx, where y is the result.
     ad : AdKind, optional
         Where there is no such derivative.
     result : callable, optional
         From the operand's element type to the result's; by default the same.
-    attrs : dict, optional
-        Codecs of the parameters.
+    check : callable, optional
+        ``check(**params)``: the constraints on the parameters.
     """
+    kinds = kinds_text(dtypes)
 
     def infer(x: TensorSpec, **params: Any) -> TensorSpec:
         if type(x) is not TensorSpec or x.dtype.kind not in dtypes:
-            require_dtype(False, "I1", f"the operand must be an array of kind {_kinds(dtypes)}", x)
+            require_dtype(False, "I1", f"the operand must be an array of kind {kinds}", x)
+        if params and check is not None:
+            check(**params)
         return x if result is None else x.with_dtype(result(x.dtype))
 
     if derivative is not None:
@@ -76,74 +89,241 @@ def unary(
 
         ad = elementwise(pull)
     return register(Op(
-        name=name, section=section, infer=infer, hlo=Hlo(hlo, attrs or {}),
-        kernel=lambda x, *, out, **params: kernel(x, **params), ad=ad, batch=batch_elementwise,
+        name=name, section=section, infer=infer, hlo=hlo if isinstance(hlo, Hlo) else Hlo(hlo),
+        kernel=lambda x, *, out, **params: kernel(x), ad=ad, batch=batch_elementwise,
     ))  # fmt: skip
 
 
 def binary(
     name: str,
-    hlo: str,
+    hlo: str | Hlo,
     *,
     section: str,
     dtypes: frozenset[str],
     kernel: Callable[..., Any],
     ad: Any,
     result: Callable[[DType], Any] | None = None,
-    attrs: dict[str, Any] | None = None,
 ) -> Op:
     """Register an operation on two arrays of one spec, element by element; as `unary`."""
+    kinds = kinds_text(dtypes)
 
-    def infer(x: TensorSpec, y: TensorSpec, **params: Any) -> TensorSpec:
+    def infer(x: TensorSpec, y: TensorSpec) -> TensorSpec:
         if x is not y:
-            _require_equal(x, y)
+            require_equal(x, y)
         if type(x) is not TensorSpec or x.dtype.kind not in dtypes:
-            require_dtype(False, "I1", f"the operands must be arrays of kind {_kinds(dtypes)}", x)
+            require_dtype(False, "I1", f"the operands must be arrays of kind {kinds}", x)
         return x if result is None else x.with_dtype(result(x.dtype))
 
     return register(Op(
-        name=name, section=section, infer=infer, hlo=Hlo(hlo, attrs or {}),
-        kernel=lambda x, y, *, out, **params: kernel(x, y, **params), ad=ad, batch=batch_elementwise,
+        name=name, section=section, infer=infer, hlo=hlo if isinstance(hlo, Hlo) else Hlo(hlo),
+        kernel=lambda x, y, *, out: kernel(x, y), ad=ad, batch=batch_elementwise,
     ))  # fmt: skip
 
 
-def _require_equal(x: Any, y: Any) -> None:
-    """C1: operands of one element type and shape."""
-    require_dtype(type(x) is TensorSpec and type(y) is TensorSpec, "I1", "the operands must be arrays", (x, y))
-    require_dtype(x.dtype is y.dtype, "C1", "the operands must be of one element type", (x.dtype, y.dtype))
-    require_shape(x.shape == y.shape, "C1", "the operands must be of one shape", (x.shape, y.shape))
-    require_shape(x.dynamic == y.dynamic, "C1", "the operands must have the same dynamic dimensions", (x, y))
+def require_equal(x: Any, y: Any, dtype_label: str = "C1", shape_label: str = "C1") -> None:
+    """Operands of one element type and shape."""
+    if type(x) is not TensorSpec or type(y) is not TensorSpec:
+        require_dtype(False, "I1", "the operands must be arrays", (x, y))
+    if x.dtype is not y.dtype:
+        require_dtype(
+            False, dtype_label, "the operands must be of one element type", (x.dtype, y.dtype)
+        )
+    if x.shape != y.shape:
+        require_shape(False, shape_label, "the operands must be of one shape", (x.shape, y.shape))
+    if x.dynamic != y.dynamic:
+        require_shape(
+            False, shape_label, "the operands must have the same dynamic dimensions", (x, y)
+        )
 
 
-# --- how public functions meet their operands ---------------------------------------------------------------------
+# --- how public functions meet their operands -----------------------------------------------------
 
 
-def meet(x: Any, y: Any, broadcast_dimensions: Sequence[int] | None = None) -> tuple[Any, Any]:
-    """Two operands of one shape: scalars are broadcast, and the lower rank goes where `broadcast_dimensions` says."""
+def meet(
+    x: Any, y: Any, broadcast_dimensions: Sequence[int] | None = None
+) -> tuple[Tensor, Tensor]:
+    """Two operands of one shape: scalars are broadcast, and the lower rank goes where `broadcast_dimensions` says.
+
+    Nothing is done that needs doing by no operand: tensors of one spec come back as they are.
+    """
     if type(x) is not Tensor:
-        x = lift(x, (y,))
+        x = beside(x, y) if type(y) is Tensor else lift(x, (y,))
     if type(y) is not Tensor:
-        y = lift(y, (x,))
+        y = beside(y, x)
     a, b = x.placed.spec, y.placed.spec
     if a is b or type(a) is not TensorSpec or type(b) is not TensorSpec:
         return x, y
+    if a.dtype is not b.dtype:
+        x, y = _settle_weak(x, y)
     if broadcast_dimensions is not None and a.rank != b.rank:
         dims = as_ints(broadcast_dimensions, "broadcast_dimensions", "X1")
         low, high = (a, b) if a.rank < b.rank else (b, a)
         require(
-            len(dims) == low.rank and all(0 <= d < high.rank for d in dims) and list(dims) == sorted(set(dims)),
-            "X1", f"broadcast_dimensions must name a dimension of {high} for each of {low}, in order", dims,
-        )  # fmt: skip
+            len(dims) == low.rank
+            and all(0 <= d < high.rank for d in dims)
+            and list(dims) == sorted(set(dims)),
+            "X1",
+            f"broadcast_dimensions must name a dimension of {high} for each of {low}, in order",
+            dims,
+        )
         if a.rank < b.rank:
-            return _broadcast(x, b.shape, dims), y
-        return x, _broadcast(y, a.shape, dims)
+            return broadcast_to(x, b, dims), y
+        return x, broadcast_to(y, a, dims)
     if a.shape != b.shape:
         if not a.rank:
-            return _broadcast(x, b.shape, ()), y
+            return broadcast_to(x, b, ()), y
         if not b.rank:
-            return x, _broadcast(y, a.shape, ())
+            return x, broadcast_to(y, a, ())
     return x, y
 
 
-def _broadcast(x: Tensor, shape: tuple[int, ...], dims: tuple[int, ...]) -> Any:
-    return bind(lookup("broadcast_in_dim"), x, shape=shape, broadcast_dimensions=dims)
+def beside(x: Any, other: Tensor) -> Tensor:
+    """An operand that is no tensor, for an operation with `other`.
+
+    A Python scalar takes the element type of `other`. In a program being recorded it becomes one
+    constant of the whole shape; at once it stays a scalar, so that no array of that size is made.
+    """
+    spec = other.placed.spec
+    if type(spec) is TensorSpec and isinstance(x, bool | int | float | complex):
+        builder = current_builder()
+        if builder is None and type(other.payload) is Value:
+            # A builder that was not entered: the values say where the constant belongs.
+            scope = other.payload.scope
+            builder = scope.builder if scope is not None and scope.open else None
+        if builder is not None and not spec.dynamic and spec.rank and min(spec.shape) >= 0:
+            array = np.broadcast_to(scalar_array(x, spec.dtype), spec.shape)
+            made: Tensor = builder.record(lookup("constant"), (), {"value": array})
+            return made
+    return lift(x, (other,))
+
+
+def _settle_weak(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """A parameter that stands for a Python scalar takes the element type of what it meets."""
+    if _is_weak(x) and not _is_weak(y):
+        return _converted(x, y.dtype), y
+    if _is_weak(y) and not _is_weak(x):
+        return x, _converted(y, x.dtype)
+    return x, y
+
+
+def _is_weak(x: Tensor) -> bool:
+    value: Any = x.payload
+    return type(value) is Value and value.scope is not None and value in value.scope.builder.weak
+
+
+def _converted(x: Tensor, dtype: DType) -> Tensor:
+    value: Any = x.payload
+    stand_in = value.scope.builder.stand_ins.get(value)
+    example = stand_in if stand_in is not None else _EXAMPLES[x.dtype.kind]
+    if weak_dtype(example, dtype) is not dtype:
+        return x  # a float does not become an integer
+    made: Tensor = bind(lookup("convert_element_type"), x, dtype=dtype)
+    return made
+
+
+_EXAMPLES: Final[dict[str, Any]] = {"bool": True, "int": 0, "uint": 0, "float": 0.0, "complex": 0j}
+
+
+def broadcast_to(x: Tensor, like: TensorSpec, dims: tuple[int, ...]) -> Tensor:
+    """`x` with the shape of `like`, its dimensions going to `dims`."""
+    if like.is_static:
+        made: Tensor = bind(
+            lookup("broadcast_in_dim"), x, shape=like.shape, broadcast_dimensions=dims
+        )
+        return made
+    require_shape(False, "X1", "an operand beside one of dynamic shape must have that shape", x.spec)
+    raise AssertionError
+
+
+# --- documentation --------------------------------------------------------------------------------
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_BINARY_PARAMETERS: Final = """\
+Parameters
+----------
+lhs, rhs : Tensor or array-like or scalar
+    Of one element type ({kinds}) and shape; a scalar is broadcast, and a Python scalar
+    takes the other operand's element type.
+broadcast_dimensions : sequence of int, optional
+    For operands of different rank: the dimension of the result for each dimension of the
+    operand of lower rank, in increasing order.
+
+Returns
+-------
+Tensor
+
+Raises
+------
+DTypeError
+    [I1] If an operand is of another kind; [C1] if the element types differ.
+ShapeError
+    [C1] If the shapes differ.
+ConstraintError
+    [X1] If `broadcast_dimensions` does not fit the operands."""
+
+_UNARY_PARAMETERS: Final = """\
+Parameters
+----------
+operand : Tensor or array-like or scalar
+    Of kind {kinds}.
+
+Returns
+-------
+Tensor
+
+Raises
+------
+DTypeError
+    [I1] If the operand is of another kind."""
+
+_ACCURATE_PARAMETERS: Final = """\
+Parameters
+----------
+operand : Tensor or array-like or scalar
+    Of kind {kinds}.
+result_accuracy : str or ResultAccuracy or tuple, optional
+    ``"default"``, ``"highest"``, or tolerances as `ResultAccuracy` takes them. What a backend
+    has no implementation for it refuses when it compiles.
+
+Returns
+-------
+Tensor
+
+Raises
+------
+DTypeError
+    [I1] If the operand is of another kind.
+ConstraintError
+    [X1] If `result_accuracy` is none of these."""
+
+
+def binary_parameters(kinds: str) -> str:
+    """The sections Parameters, Returns and Raises of an operation on two arrays."""
+    return _BINARY_PARAMETERS.format(kinds=kinds)
+
+
+def documented(op: Op, dtypes: frozenset[str], form: str) -> Callable[[_Function], _Function]:
+    """Complete a public function's docstring with what its record knows; the function stays as it is."""
+    parameters = {
+        "unary": _UNARY_PARAMETERS, "accurate": _ACCURATE_PARAMETERS, "binary": _BINARY_PARAMETERS,
+    }[form].format(kinds=kinds_text(dtypes))  # fmt: skip
+
+    def complete(function: _Function) -> _Function:
+        return complete_docstring(function, parameters, op.section, op)
+
+    return complete
+
+
+def complete_docstring(function: _Function, parameters: str, section: str, op: Op) -> _Function:
+    """Put the sections of a docstring that come from a record before its examples."""
+    text = inspect.cleandoc(function.__doc__ or "")
+    head, marker, examples = text.partition("Examples\n--------\n")
+    source = f"``{op.hlo.name}``"
+    if section != "CHLO":
+        source = f"Section {section} of the operation semantics; {source}"
+    parts = [head.strip(), parameters, f"Notes\n-----\n{source}."]
+    if marker:
+        parts.append(marker + examples)
+    function.__doc__ = "\n\n".join(parts) + "\n"
+    return function

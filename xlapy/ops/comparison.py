@@ -1,0 +1,584 @@
+"""Compare, Select and Clamp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from xlapy.dtypes import DType
+from xlapy.specs import TensorSpec, TupleSpec, require, require_dtype, require_shape
+from xlapy.tensor import Tensor
+from xlapy.trace.builder import lift
+from xlapy.trace.codecs import Enum
+from xlapy.trace.mode import bind
+from xlapy.trace.op import Hlo, Op, lookup, register
+
+from . import elementwise_kernels as kernels
+from .families import (
+    ORDERED,
+    binary_parameters,
+    broadcast_to,
+    complete_docstring,
+    kinds_text,
+    meet,
+    require_equal,
+)
+from .rules import Rules, batch_elementwise, broadcast_leading, constant_like, linear, zero
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+# --- Compare --------------------------------------------------------------------------------------
+
+_DIRECTIONS: Final = ("EQ", "NE", "GE", "GT", "LE", "LT")
+_TYPES: Final[dict[str, tuple[str, ...]]] = {
+    "bool": ("UNSIGNED",),
+    "uint": ("UNSIGNED",),
+    "int": ("SIGNED",),
+    "float": ("FLOAT", "TOTALORDER"),
+    "complex": ("FLOAT",),
+}
+
+
+def infer_compare(
+    x: TensorSpec, y: TensorSpec, *, comparison_direction: str, compare_type: str | None = None
+) -> TensorSpec:
+    """C1: one element type. C2: one shape. C3: a type of comparison that the element type has."""
+    if x is not y:
+        require_equal(x, y, "C1", "C2")
+    require_dtype(type(x) is TensorSpec, "I1", "the operands must be arrays", x)
+    require(
+        comparison_direction in _DIRECTIONS,
+        "I3", f"comparison_direction must be one of {', '.join(_DIRECTIONS)}", comparison_direction,
+    )  # fmt: skip
+    kind = x.dtype.kind
+    if compare_type is not None:
+        require_dtype(
+            compare_type in _TYPES[kind],
+            "C3", f"compare_type must be {' or '.join(_TYPES[kind])} for {x.dtype}", compare_type,
+        )  # fmt: skip
+    require_dtype(
+        kind != "complex" or comparison_direction in ("EQ", "NE"),
+        "X1", "complex numbers have no order: comparison_direction must be EQ or NE", comparison_direction,
+    )  # fmt: skip
+    return x.with_dtype("pred")
+
+
+def kernel_compare(
+    x: Any, y: Any, *, comparison_direction: Any, compare_type: str | None = None, out: TensorSpec
+) -> Any:
+    """The comparison; in the total order -nan < -inf < ... < -0 < +0 < ... < inf < nan."""
+    return kernels.compare(x, y, direction=comparison_direction, compare_type=compare_type)
+
+
+compare_op = register(Op(
+    name="compare",
+    section="Compare",
+    infer=infer_compare,
+    hlo=Hlo(
+        "stablehlo.compare",
+        {"comparison_direction": Enum("comparison_direction"), "compare_type": Enum("comparison_type")},
+    ),
+    kernel=kernel_compare,
+    ad=zero,
+    batch=batch_elementwise,
+))  # fmt: skip
+
+
+def compare_type_of(dtype: DType) -> str:
+    """The type of comparison that an element type has by default."""
+    return _TYPES[dtype.kind][0]
+
+
+def compare(
+    lhs: Any,
+    rhs: Any,
+    comparison_direction: str,
+    compare_type: str | None = None,
+    broadcast_dimensions: Sequence[int] | None = None,
+) -> Tensor:
+    """Whether a relation holds between two operands, element by element.
+
+    Parameters
+    ----------
+    lhs, rhs : Tensor or array-like or scalar
+        Of one element type and shape; a scalar is broadcast. Of complex numbers only equality can be asked.
+    comparison_direction : str
+        ``"EQ"``, ``"NE"``, ``"GE"``, ``"GT"``, ``"LE"`` or ``"LT"``.
+    compare_type : str, optional
+        ``"FLOAT"``, ``"TOTALORDER"``, ``"SIGNED"`` or ``"UNSIGNED"``; by default what the element type has. With
+        ``"FLOAT"`` nan is unequal to everything; in the total order -nan < -inf < -0 < +0 < inf < nan.
+    broadcast_dimensions : sequence of int, optional
+        For operands of different rank: the dimension of the result for each dimension of the operand of lower
+        rank, in increasing order.
+
+    Returns
+    -------
+    Tensor
+        Of type pred.
+
+    Raises
+    ------
+    DTypeError
+        [C1] If the element types differ; [C3] if `compare_type` is for another kind; [X1] for an order of complex
+        numbers.
+    ShapeError
+        [C2] If the shapes differ.
+    ConstraintError
+        [I3] If there is no such direction; [X1] if `broadcast_dimensions` does not fit.
+
+    Notes
+    -----
+    Section Compare of the operation semantics; ``stablehlo.compare``.
+
+    Examples
+    --------
+    >>> compare(constant([1, 2, 3]), 2, "LT")
+    Tensor([ True, False, False], pred[3])
+    >>> compare(constant([0.0]), constant([-0.0]), "GT", "TOTALORDER")
+    Tensor([ True], pred[1])
+    """
+    if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
+        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+    if compare_type is None:
+        spec = lhs.placed.spec
+        compare_type = _TYPES[spec.dtype.kind][0] if type(spec) is TensorSpec else None
+    result: Tensor = bind(
+        compare_op, lhs, rhs, comparison_direction=comparison_direction, compare_type=compare_type
+    )
+    return result
+
+
+def _documented(function: _Function) -> _Function:
+    """Complete the docstring of one relation."""
+    name = function.__name__
+    section = "".join(word.capitalize() for word in name.split("_"))
+    return complete_docstring(function, _PARAMETERS[name.endswith("_total_order")], section, compare_op)
+
+
+_PARAMETERS: Final = {
+    True: binary_parameters("float") + "\n    [C3] For other types than floats.",
+    False: binary_parameters("bool, int, uint, float, and complex for eq and ne").replace(
+        "[C1] If the shapes", "[C2] If the shapes"
+    ),
+}
+
+@_documented
+def eq(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
+    """Whether `lhs` is equal to `rhs`, element by element.
+
+    Examples
+    --------
+    >>> eq(constant([1, 2, 3]), 2)
+    Tensor([False,  True, False], pred[3])
+    """
+    return compare(lhs, rhs, "EQ", None, broadcast_dimensions)
+
+
+@_documented
+def ne(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
+    """Whether `lhs` is unequal to `rhs`, element by element.
+
+    Examples
+    --------
+    >>> ne(constant([1, 2, 3]), 2)
+    Tensor([ True, False,  True], pred[3])
+    """
+    return compare(lhs, rhs, "NE", None, broadcast_dimensions)
+
+
+@_documented
+def ge(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
+    """Whether `lhs` is greater than or equal to `rhs`, element by element.
+
+    Examples
+    --------
+    >>> ge(constant([1, 2, 3]), 2)
+    Tensor([False,  True,  True], pred[3])
+    """
+    return compare(lhs, rhs, "GE", None, broadcast_dimensions)
+
+
+@_documented
+def gt(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
+    """Whether `lhs` is greater than `rhs`, element by element.
+
+    Examples
+    --------
+    >>> gt(constant([1, 2, 3]), 2)
+    Tensor([False, False,  True], pred[3])
+    """
+    return compare(lhs, rhs, "GT", None, broadcast_dimensions)
+
+
+@_documented
+def le(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
+    """Whether `lhs` is less than or equal to `rhs`, element by element.
+
+    Examples
+    --------
+    >>> le(constant([1, 2, 3]), 2)
+    Tensor([ True,  True, False], pred[3])
+    """
+    return compare(lhs, rhs, "LE", None, broadcast_dimensions)
+
+
+@_documented
+def lt(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
+    """Whether `lhs` is less than `rhs`, element by element.
+
+    Examples
+    --------
+    >>> lt(constant([1, 2, 3]), 2)
+    Tensor([ True, False, False], pred[3])
+    """
+    return compare(lhs, rhs, "LT", None, broadcast_dimensions)
+
+
+@_documented
+def eq_total_order(
+    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
+) -> Tensor:
+    """Whether `lhs` is equal to `rhs` in the total order of the floats.
+
+    Examples
+    --------
+    >>> eq_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    Tensor([False, False], pred[2])
+    """
+    return compare(lhs, rhs, "EQ", "TOTALORDER", broadcast_dimensions)
+
+
+@_documented
+def ne_total_order(
+    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
+) -> Tensor:
+    """Whether `lhs` is unequal to `rhs` in the total order of the floats.
+
+    Examples
+    --------
+    >>> ne_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    Tensor([ True,  True], pred[2])
+    """
+    return compare(lhs, rhs, "NE", "TOTALORDER", broadcast_dimensions)
+
+
+@_documented
+def ge_total_order(
+    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
+) -> Tensor:
+    """Whether `lhs` is greater than or equal to `rhs` in the total order of the floats.
+
+    Examples
+    --------
+    >>> ge_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    Tensor([False,  True], pred[2])
+    """
+    return compare(lhs, rhs, "GE", "TOTALORDER", broadcast_dimensions)
+
+
+@_documented
+def gt_total_order(
+    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
+) -> Tensor:
+    """Whether `lhs` is greater than `rhs` in the total order of the floats.
+
+    Examples
+    --------
+    >>> gt_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    Tensor([False,  True], pred[2])
+    """
+    return compare(lhs, rhs, "GT", "TOTALORDER", broadcast_dimensions)
+
+
+@_documented
+def le_total_order(
+    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
+) -> Tensor:
+    """Whether `lhs` is less than or equal to `rhs` in the total order of the floats.
+
+    Examples
+    --------
+    >>> le_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    Tensor([ True, False], pred[2])
+    """
+    return compare(lhs, rhs, "LE", "TOTALORDER", broadcast_dimensions)
+
+
+@_documented
+def lt_total_order(
+    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
+) -> Tensor:
+    """Whether `lhs` is less than `rhs` in the total order of the floats.
+
+    Examples
+    --------
+    >>> lt_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    Tensor([ True, False], pred[2])
+    """
+    return compare(lhs, rhs, "LT", "TOTALORDER", broadcast_dimensions)
+
+
+# --- Select ---------------------------------------------------------------------------------------
+
+
+def infer_select(pred: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
+    """C1: a scalar predicate or one of the operands' shape. C2: operands of one type."""
+    if type(pred) is not TensorSpec or pred.dtype.kind != "bool":
+        require_dtype(False, "I1", "pred must be an array of truth values", pred)
+    if a is not b:
+        require_equal(a, b, "C2", "C2")
+    require_dtype(type(a) is TensorSpec, "I2", "on_true and on_false must be arrays", a)
+    if pred.rank and (pred.shape != a.shape or pred.dynamic != a.dynamic):
+        require_shape(False, "C1", f"pred must be a scalar or of the operands' shape {a}", pred)
+    return a
+
+
+def _transpose_select(g: Any, pred: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    zeros = constant_like(g, 0)
+    return bind(select_op, pred, g, zeros), bind(select_op, pred, zeros, g)
+
+
+def batch_select(
+    op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any
+) -> Any:
+    """A scalar predicate that is not batched stays one."""
+    pred, a, b = args
+    full = [x if m else broadcast_leading(x, size) for x, m in zip((a, b), is_batched[1:])]
+    if pred.spec.rank or is_batched[0]:
+        if not is_batched[0]:
+            pred = broadcast_leading(pred, size)
+        elif full[0].spec.rank > 1 and pred.spec.rank == 1:
+            pred = bind(
+                lookup("broadcast_in_dim"), pred, shape=full[0].spec.shape, broadcast_dimensions=(0,)
+            )
+    return bind(op, pred, *full)
+
+
+select_op = register(Op(
+    name="select",
+    section="Select",
+    infer=infer_select,
+    hlo=Hlo("stablehlo.select"),
+    kernel=lambda pred, a, b, *, out: kernels.select(pred, a, b),
+    ad=linear(_transpose_select, wrt=(1, 2)),
+    batch=batch_select,
+))  # fmt: skip
+
+
+def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+    """Elements of `on_true` where `pred` holds, else of `on_false`.
+
+    Parameters
+    ----------
+    pred : Tensor or array-like or bool
+        Of type pred: a scalar, or of the shape of the others.
+    on_true, on_false : Tensor or array-like or scalar, or tuples of these
+        Of one element type and shape; a scalar is broadcast. For tuples, of tensors or as a tensor that is a
+        tuple, `pred` has to be a scalar.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+
+    Raises
+    ------
+    DTypeError
+        [I1] If `pred` is not of type pred; [C2] if the element types differ.
+    ShapeError
+        [C1] If `pred` has another shape; [C2] if the shapes of the others differ.
+
+    Notes
+    -----
+    Section Select of the operation semantics; ``stablehlo.select``. StableHLO has no selection between tuples, so it
+    becomes one of each of their elements.
+
+    Examples
+    --------
+    >>> select(constant([True, False]), constant([1, 2]), constant([10, 20]))
+    Tensor([ 1, 20], s32[2])
+    >>> select(True, (constant(1), constant(2.0)), (constant(3), constant(4.0)))
+    (Tensor(1, s32[]), Tensor(2., f32[]))
+    """
+    if type(on_true) is not Tensor or type(on_false) is not Tensor or on_true.placed is not on_false.placed:
+        if isinstance(on_true, tuple) and isinstance(on_false, tuple):
+            return _select_tuples(pred, on_true, on_false)
+        on_true, on_false = _meet_branches(pred, on_true, on_false)
+    spec = on_true.placed.spec
+    if type(spec) is TupleSpec:
+        return _select_tuple_tensors(pred, on_true, on_false)
+    if type(pred) is not Tensor:
+        pred = lift(pred, ())
+    return bind(select_op, pred, on_true, on_false)
+
+
+def _meet_branches(pred: Any, on_true: Any, on_false: Any) -> tuple[Tensor, Tensor]:
+    x, y = meet(on_true, on_false)
+    spec, shape = x.placed.spec, getattr(pred, "shape", ())
+    if type(spec) is TensorSpec and not spec.rank and type(pred) is Tensor and shape:
+        if y.placed.spec is spec:
+            like = pred.spec.with_dtype(spec.dtype)
+            return broadcast_to(x, like, ()), broadcast_to(y, like, ())
+    return x, y
+
+
+def _require_scalar(pred: Any) -> Tensor:
+    tensor = pred if type(pred) is Tensor else lift(pred, ())
+    spec = tensor.placed.spec
+    require_shape(
+        type(spec) is TensorSpec and not spec.rank, "C1", "pred must be a scalar for tuples", spec
+    )
+    return tensor
+
+
+def _select_tuples(pred: Any, on_true: Any, on_false: Any) -> tuple[Any, ...]:
+    require_shape(
+        len(on_true) == len(on_false),
+        "C2", "the tuples must be of one length", (len(on_true), len(on_false)),
+    )  # fmt: skip
+    scalar = _require_scalar(pred)
+    return tuple(select(scalar, a, b) for a, b in zip(on_true, on_false, strict=True))
+
+
+def _select_tuple_tensors(pred: Any, on_true: Tensor, on_false: Tensor) -> Tensor:
+    spec = on_true.placed.spec
+    require_dtype(
+        spec == on_false.placed.spec, "C2", "the tuples must be of one type", on_false.placed.spec
+    )
+    scalar, get = _require_scalar(pred), lookup("get_tuple_element")
+    parts = [
+        select(scalar, bind(get, on_true, index=i), bind(get, on_false, index=i))
+        for i in range(len(spec.elements))
+    ]
+    result: Tensor = bind(lookup("tuple"), *parts)
+    return result
+
+
+# --- Clamp ----------------------------------------------------------------------------------------
+
+
+def infer_clamp(low: TensorSpec, x: TensorSpec, high: TensorSpec) -> TensorSpec:
+    """C1, C2: bounds that are scalars or of the operand's shape. C3: one element type."""
+    for spec in (low, x, high):
+        require_dtype(type(spec) is TensorSpec, "I1", "the operands must be arrays", spec)
+    require_dtype(
+        x.dtype.kind in ORDERED, "X1", f"the operands must be of kind {kinds_text(ORDERED)}", x
+    )
+    for spec, label, what in ((low, "C1", "min"), (high, "C2", "max")):
+        require_dtype(
+            spec.dtype is x.dtype, "C3", f"{what} must be of the operand's type {x.dtype}", spec.dtype
+        )
+        require_shape(
+            not spec.rank or (spec.shape == x.shape and spec.dynamic == x.dynamic),
+            label, f"{what} must be a scalar or of the operand's shape {x}", spec,
+        )  # fmt: skip
+    return x
+
+
+def _clamp_shares(low: Any, x: Any, high: Any) -> tuple[Any, Any, Any]:
+    """How the result varies with each operand: as the composition min(max(min, x), max), ties shared equally."""
+    one, half, none = constant_like(x, 1), constant_like(x, 0.5), constant_like(x, 0)
+    low, high = _full(low, x), _full(high, x)
+    inner = bind(lookup("max"), low, x)
+    tie = select(compare(inner, high, "EQ"), half, none)
+    of_inner = select(compare(inner, high, "LT"), one, tie)
+    of_high = select(compare(inner, high, "GT"), one, tie)
+    tie = select(compare(low, x, "EQ"), half, none)
+    mul = lookup("mul")
+    of_x = bind(mul, of_inner, select(compare(x, low, "GT"), one, tie))
+    of_low = bind(mul, of_inner, select(compare(low, x, "GT"), one, tie))
+    return of_low, of_x, of_high
+
+
+def _full(bound: Any, x: Any) -> Any:
+    if bound.spec is x.spec:
+        return bound
+    return bind(lookup("broadcast_in_dim"), bound, shape=x.spec.shape, broadcast_dimensions=())
+
+
+def _jvp_clamp(operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any]) -> Any:
+    total = None
+    for tangent, share in zip(tangents, _clamp_shares(*operands), strict=True):
+        if tangent is not None:
+            term = bind(lookup("mul"), _full(tangent, operands[1]), share)
+            total = term if total is None else bind(lookup("add"), total, term)
+    return (total,)
+
+
+def _vjp_clamp(operands: Sequence[Any], cotangents: Sequence[Any], outs: Sequence[Any]) -> Any:
+    from .reduction import reduce_sum
+
+    found = []
+    for operand, share in zip(operands, _clamp_shares(*operands), strict=True):
+        ct = bind(lookup("mul"), cotangents[0], share)
+        if operand.spec is not operands[1].spec:
+            ct = reduce_sum(ct, tuple(range(ct.spec.rank)))
+        found.append(ct)
+    return found
+
+
+def batch_clamp(
+    op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any
+) -> Any:
+    """Scalar bounds that are not batched stay scalars."""
+    low, x, high = args
+    if not is_batched[1]:
+        x = broadcast_leading(x, size)
+    bounds = []
+    for bound, batched in ((low, is_batched[0]), (high, is_batched[2])):
+        rank = bound.spec.rank
+        if not batched and rank:
+            bound = broadcast_leading(bound, size)
+        elif batched and rank == 1 and x.spec.rank > 1:
+            bound = bind(
+                lookup("broadcast_in_dim"), bound, shape=x.spec.shape, broadcast_dimensions=(0,)
+            )
+        bounds.append(bound)
+    return bind(op, bounds[0], x, bounds[1])
+
+
+clamp_op = register(Op(
+    name="clamp",
+    section="Clamp",
+    infer=infer_clamp,
+    hlo=Hlo("stablehlo.clamp"),
+    kernel=lambda low, x, high, *, out: kernels.clamp(low, x, high),
+    ad=Rules(_jvp_clamp, _vjp_clamp),
+    batch=batch_clamp,
+))  # fmt: skip
+
+
+def clamp(min: Any, operand: Any, max: Any) -> Tensor:
+    """The operand brought into a range: ``min(max(min, operand), max)``.
+
+    Parameters
+    ----------
+    min, max : Tensor or array-like or scalar
+        The bounds: scalars, or of the operand's shape. Where `min` is above `max` the result is `max`.
+    operand : Tensor or array-like or scalar
+        Of any element type but the complex ones; nan stays nan.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    DTypeError
+        [C3] If the element types differ; [X1] for complex numbers.
+    ShapeError
+        [C1], [C2] If a bound has another shape.
+
+    Notes
+    -----
+    Section Clamp of the operation semantics; ``stablehlo.clamp``. At a bound the derivative is shared equally between
+    the operand and the bound, as that of Max and Min.
+
+    Examples
+    --------
+    >>> clamp(0, constant([-1, 5, 9]), 6)
+    Tensor([0, 5, 6], s32[3])
+    """
+    x = operand if type(operand) is Tensor else lift(operand, (min, max))
+    bounds = [b if type(b) is Tensor else lift(b, (x,)) for b in (min, max)]
+    result: Tensor = bind(clamp_op, bounds[0], x, bounds[1])
+    return result
