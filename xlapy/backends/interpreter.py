@@ -18,18 +18,39 @@ from xlapy.trace.computation import Computation, Instruction
 from xlapy.trace.replay import last_uses, replay
 from xlapy.trace.simplify import eliminate_dead
 
-__all__ = ["Interpreter", "evaluator"]
+__all__ = ["Evaluator", "Interpreter", "evaluator"]
 
 Array = np.ndarray[Any, Any]
 
 
-def evaluator(computation: Computation) -> Callable[..., tuple[Any, ...]]:
+def evaluator(computation: Computation) -> Evaluator:
     """A computation as a function of arrays: what kernels get for the computations among their parameters."""
     found = computation.cache.get("evaluator")
     if found is None:
-        found = computation.cache["evaluator"] = _make_evaluator(computation)
-    made: Callable[..., tuple[Any, ...]] = found
+        found = computation.cache["evaluator"] = Evaluator(computation)
+    made: Evaluator = found
     return made
+
+
+@final
+class Evaluator:
+    """A computation as a function of arrays, giving a tuple of them.
+
+    Attributes
+    ----------
+    computation : Computation
+        For kernels that are faster when it is one that they know.
+    """
+
+    __slots__ = ("_run", "computation")
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self._run = _make_evaluator(computation)
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+        """Run the kernels."""
+        return self._run(*arrays)
 
 
 def _make_evaluator(computation: Computation) -> Callable[..., tuple[Any, ...]]:
