@@ -89,6 +89,11 @@ class TensorSpec:
                 raise ShapeError(f"an array must have fewer than 2**62 bits; got {self} [X1]")
             self.spec = self
             cls._interned[key] = self
+        try:
+            # By the names it was asked for as well, such as numpy's: constants ask again and again.
+            cls._interned[shape, dtype, dynamic] = self  # type: ignore[index]
+        except TypeError:
+            pass
         return self
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,16 @@ __all__ = ["constant_of", "zeros_of"]
 
 
 @functools.lru_cache(maxsize=4096)
-def _splat(spec: TensorSpec, value: Any) -> np.ndarray[Any, Any]:
+def _splat(spec: TensorSpec, value: Any, sign: float = 1.0) -> np.ndarray[Any, Any]:
     with np.errstate(all="ignore"):
         return np.broadcast_to(np.asarray(value).astype(spec.dtype.numpy), spec.shape)
 
 
 def constant_of(spec: TensorSpec, value: bool | int | float | complex) -> Any:
     """A constant of a spec, every element being `value`; it takes no memory of its own."""
-    return bind(lookup("constant"), value=_splat(spec, value))
+    # 0.0 == -0.0, so the sign is a part of the key.
+    sign = math.copysign(1.0, value) if type(value) is float else 1.0
+    return bind(lookup("constant"), value=_splat(spec, value, sign))
 
 
 def zeros_of(spec: Any) -> Any:
