@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from xlapy.dtypes import DType
+from xlapy.dtypes import pred
 from xlapy.specs import TensorSpec, TupleSpec, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
@@ -30,6 +30,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # --- Compare --------------------------------------------------------------------------------------
 
 _DIRECTIONS: Final = ("EQ", "NE", "GE", "GT", "LE", "LT")
+_EQUALITY: Final = ("EQ", "NE")
 _TYPES: Final[dict[str, tuple[str, ...]]] = {
     "bool": ("UNSIGNED",),
     "uint": ("UNSIGNED",),
@@ -45,22 +46,19 @@ def infer_compare(
     """C1: one element type. C2: one shape. C3: a type of comparison that the element type has."""
     if x is not y:
         require_equal(x, y, "C1", "C2")
-    require_dtype(type(x) is TensorSpec, "I1", "the operands must be arrays", x)
-    require(
-        comparison_direction in _DIRECTIONS,
-        "I3", f"comparison_direction must be one of {', '.join(_DIRECTIONS)}", comparison_direction,
-    )  # fmt: skip
+    if type(x) is not TensorSpec:
+        require_dtype(False, "I1", "the operands must be arrays", x)
+    if comparison_direction not in _DIRECTIONS:
+        names = ", ".join(_DIRECTIONS)
+        require(False, "I3", f"comparison_direction must be one of {names}", comparison_direction)
     kind = x.dtype.kind
-    if compare_type is not None:
-        require_dtype(
-            compare_type in _TYPES[kind],
-            "C3", f"compare_type must be {' or '.join(_TYPES[kind])} for {x.dtype}", compare_type,
-        )  # fmt: skip
-    require_dtype(
-        kind != "complex" or comparison_direction in ("EQ", "NE"),
-        "X1", "complex numbers have no order: comparison_direction must be EQ or NE", comparison_direction,
-    )  # fmt: skip
-    return x.with_dtype("pred")
+    if compare_type is not None and compare_type not in _TYPES[kind]:
+        names = " or ".join(_TYPES[kind])
+        require_dtype(False, "C3", f"compare_type must be {names} for {x.dtype}", compare_type)
+    if kind == "complex" and comparison_direction not in _EQUALITY:
+        what = "complex numbers have no order: comparison_direction must be EQ or NE"
+        require_dtype(False, "X1", what, comparison_direction)
+    return x.with_dtype(pred)
 
 
 def kernel_compare(
@@ -82,11 +80,6 @@ compare_op = register(Op(
     ad=zero,
     batch=batch_elementwise,
 ))  # fmt: skip
-
-
-def compare_type_of(dtype: DType) -> str:
-    """The type of comparison that an element type has by default."""
-    return _TYPES[dtype.kind][0]
 
 
 def compare(
@@ -327,7 +320,8 @@ def infer_select(pred: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
         require_dtype(False, "I1", "pred must be an array of truth values", pred)
     if a is not b:
         require_equal(a, b, "C2", "C2")
-    require_dtype(type(a) is TensorSpec, "I2", "on_true and on_false must be arrays", a)
+    if type(a) is not TensorSpec:
+        require_dtype(False, "I2", "on_true and on_false must be arrays", a)
     if pred.rank and (pred.shape != a.shape or pred.dynamic != a.dynamic):
         require_shape(False, "C1", f"pred must be a scalar or of the operands' shape {a}", pred)
     return a
@@ -458,20 +452,27 @@ def _select_tuple_tensors(pred: Any, on_true: Tensor, on_false: Tensor) -> Tenso
 
 def infer_clamp(low: TensorSpec, x: TensorSpec, high: TensorSpec) -> TensorSpec:
     """C1, C2: bounds that are scalars or of the operand's shape. C3: one element type."""
-    for spec in (low, x, high):
-        require_dtype(type(spec) is TensorSpec, "I1", "the operands must be arrays", spec)
-    require_dtype(
-        x.dtype.kind in ORDERED, "X1", f"the operands must be of kind {kinds_text(ORDERED)}", x
-    )
-    for spec, label, what in ((low, "C1", "min"), (high, "C2", "max")):
-        require_dtype(
-            spec.dtype is x.dtype, "C3", f"{what} must be of the operand's type {x.dtype}", spec.dtype
-        )
-        require_shape(
-            not spec.rank or (spec.shape == x.shape and spec.dynamic == x.dynamic),
-            label, f"{what} must be a scalar or of the operand's shape {x}", spec,
-        )  # fmt: skip
+    if type(x) is not TensorSpec:
+        require_dtype(False, "I2", "the operand must be an array", x)
+    if x.dtype.kind not in ORDERED:
+        kinds = kinds_text(ORDERED)
+        require_dtype(False, "X1", f"the operands must be of kind {kinds}", x)
+    if low is not x:
+        _check_bound(low, x, "min", "I1", "C1")
+    if high is not x:
+        _check_bound(high, x, "max", "I3", "C2")
     return x
+
+
+def _check_bound(spec: Any, x: TensorSpec, what: str, array_label: str, label: str) -> None:
+    if type(spec) is not TensorSpec:
+        require_dtype(False, array_label, f"{what} must be an array", spec)
+    if spec.dtype is not x.dtype:
+        require_dtype(False, "C3", f"{what} must be of the operand's type {x.dtype}", spec.dtype)
+    if spec.rank and (spec.shape != x.shape or spec.dynamic != x.dynamic):
+        require_shape(
+            False, label, f"{what} must be a scalar or of the operand's shape {x}", spec
+        )
 
 
 def _clamp_shares(low: Any, x: Any, high: Any) -> tuple[Any, Any, Any]:

@@ -27,10 +27,16 @@ def _write(writer: Writer, instruction: Any) -> None:
 # --- ConvertElementType ---------------------------------------------------------------------------
 
 
+def _check(x: Any, dtype: Any) -> None:
+    if type(x) is not TensorSpec:
+        require_dtype(False, "I1", "the operand must be an array", x)
+    if type(dtype) is not DType:
+        require_dtype(False, "X1", "dtype must be one of XLA's element types", dtype)
+
+
 def infer_convert(x: TensorSpec, *, dtype: DType) -> TensorSpec:
     """C1: the operand's shape."""
-    require_dtype(type(x) is TensorSpec, "I1", "the operand must be an array", x)
-    require_dtype(type(dtype) is DType, "X1", "dtype must be one of XLA's element types", dtype)
+    _check(x, dtype)
     return x.with_dtype(dtype)
 
 
@@ -98,8 +104,7 @@ convert = convert_element_type
 
 def infer_bitcast_convert(x: TensorSpec, *, dtype: DType) -> TensorSpec:
     """C1: as many bits; the last dimension appears or goes. C2: complex numbers only from complex ones."""
-    require_dtype(type(x) is TensorSpec, "I1", "the operand must be an array", x)
-    require_dtype(type(dtype) is DType, "X1", "dtype must be one of XLA's element types", dtype)
+    _check(x, dtype)
     require_dtype(
         (x.dtype.kind == "complex") == (dtype.kind == "complex"),
         "C2", "both or neither element type must be complex", (x.dtype, dtype),

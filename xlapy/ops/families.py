@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -191,10 +193,17 @@ def beside(x: Any, other: Tensor) -> Tensor:
             scope = other.payload.scope
             builder = scope.builder if scope is not None and scope.open else None
         if builder is not None and not spec.dynamic and spec.rank and min(spec.shape) >= 0:
-            array = np.broadcast_to(scalar_array(x, spec.dtype), spec.shape)
+            # 0.0 == -0.0 and True == 1 == 1.0: the sign and the type are parts of the key.
+            sign = math.copysign(1.0, x) if type(x) is float else 1.0
+            array = _splat(spec, x, type(x), sign)
             made: Tensor = builder.record(lookup("constant"), (), {"value": array})
             return made
     return lift(x, (other,))
+
+
+@functools.lru_cache(maxsize=4096)
+def _splat(spec: TensorSpec, x: Any, kind: type, sign: float) -> Any:
+    return np.broadcast_to(scalar_array(x, spec.dtype), spec.shape)
 
 
 def _settle_weak(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
