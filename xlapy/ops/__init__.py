@@ -110,3 +110,6 @@ from xlapy.ops.shaping import rev
 from xlapy.ops.structure import copy, get_tuple_element, optimization_barrier, tuple
 
 from xlapy.ops.control_flow import call, composite_call, conditional, while_
+
+from xlapy.ops.gather import GatherDimensionNumbers, gather
+from xlapy.ops.scatter import ScatterDimensionNumbers, scatter
