@@ -19,7 +19,7 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder, using
 from xlapy.trace.op import by_hlo_name, reader_of
 
-__all__ = ["Reader", "elements", "from_stablehlo_module", "spec_of_type"]
+__all__ = ["Reader", "dense_attribute", "elements", "from_stablehlo_module", "spec_of_type"]
 
 _TENSOR: Final = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([^,>]+(?:<[^>]*>)?)(?:, (.*))?>$")
 _types: dict[str, Spec] = {}
@@ -279,6 +279,16 @@ def _source(operation: Any) -> Source:
 
 
 # --- constants ----------------------------------------------------------------------------------------------------
+
+
+def dense_attribute(operation: Any, name: str) -> Any:
+    """A ``dense`` attribute; its text where jaxlib has no Python class for it, as for complex numbers."""
+    try:
+        return operation.attributes[name]
+    except TypeError:
+        text = operation.get_asm(print_generic_op_form=True, large_elements_limit=None)
+        start = text.index(f"{name} = dense<") + len(name) + 3
+        return text[start : text.index(">}>", start)]
 
 
 def elements(attribute: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
