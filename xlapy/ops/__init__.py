@@ -105,7 +105,7 @@ from xlapy.ops.joining import concat_in_dim, concatenate, pad
 
 from xlapy.ops.indexing import dynamic_slice, dynamic_update_slice, slice
 
-from xlapy.ops.shaping import rev
+from xlapy.ops.shaping import broadcast, broadcast_in_dim, collapse, reshape, rev, transpose
 
 from xlapy.ops.structure import copy, get_tuple_element, optimization_barrier, tuple
 

@@ -101,12 +101,19 @@ def constant(value: Any, dtype: Any = None) -> Tensor:
 def infer_iota(*, shape: tuple[int, ...], dtype: Any, iota_dimension: int) -> TensorSpec:
     """C1: the dimension is one of the result's."""
     spec = TensorSpec(shape, dtype)
-    require(0 <= iota_dimension < spec.rank, "C1", f"iota_dimension must be in [0, {spec.rank})", iota_dimension)
+    require(
+        0 <= iota_dimension < spec.rank,
+        "C1",
+        f"iota_dimension must be in [0, {spec.rank})",
+        iota_dimension,
+    )
     require(spec.dtype.kind != "bool", "X1", "the element type must be a number", spec.dtype)
     return spec
 
 
-def kernel_iota(*, shape: tuple[int, ...], dtype: Any, iota_dimension: int, out: TensorSpec) -> Array:
+def kernel_iota(
+    *, shape: tuple[int, ...], dtype: Any, iota_dimension: int, out: TensorSpec
+) -> Array:
     """result[i0, ..., id, ...] = id."""
     ramp = np.arange(shape[iota_dimension]).astype(out.dtype.numpy)
     sizes = [1] * len(shape)
@@ -116,7 +123,11 @@ def kernel_iota(*, shape: tuple[int, ...], dtype: Any, iota_dimension: int, out:
 
 def write_iota(writer: Writer, instruction: Any) -> None:
     """The shape and element type stand in the result's type."""
-    writer.line("stablehlo.iota", instruction, f"iota_dimension = {instruction.params['iota_dimension']} : i64")
+    writer.line(
+        "stablehlo.iota",
+        instruction,
+        f"iota_dimension = {instruction.params['iota_dimension']} : i64",
+    )
 
 
 def read_iota(reader: Reader, operation: Any) -> Any:

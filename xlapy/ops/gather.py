@@ -37,9 +37,7 @@ def within(entries: Sequence[int], rank: int) -> bool:
 def combine(batch: Sequence[int], offset: Sequence[int], offset_dims: Ints) -> Ints:
     """The sizes `offset` at the positions `offset_dims`, and those of `batch` at the others, in order."""
     rest, window = iter(batch), dict(zip(offset_dims, offset))
-    return tuple(
-        window[i] if i in window else next(rest) for i in range(len(batch) + len(offset))
-    )
+    return tuple(window[i] if i in window else next(rest) for i in range(len(batch) + len(offset)))
 
 
 def infer_gather(
@@ -107,7 +105,7 @@ def infer_gather(
         len(slice_sizes) == x.rank, "C20", f"slice_sizes must have {x.rank} entries", slice_sizes
     )
     require_shape(
-        all(0 <= s and (s <= n or n < 0) for s, n in zip(slice_sizes, x.shape)),
+        all(s >= 0 and (s <= n or n < 0) for s, n in zip(slice_sizes, x.shape)),
         "C21",
         f"slice_sizes must be within the operand's {x.shape}",
         slice_sizes,
@@ -139,7 +137,11 @@ def infer_gather(
         start_index_map,
     )
     offset = [n for i, n in enumerate(slice_sizes) if i not in dropped]
-    result = TensorSpec(combine(batch, offset, offset_dims), x.dtype, _dynamic(indices, index_vector_dim, offset_dims))
+    result = TensorSpec(
+        combine(batch, offset, offset_dims),
+        x.dtype,
+        _dynamic(indices, index_vector_dim, offset_dims),
+    )
     require_shape(
         result.size == 0 or all(slice_sizes[d] == 1 for d in dropped),
         "X1",
@@ -261,7 +263,7 @@ def kernel_gather(
     if len(moved) == 1 and moved[0] in collapsed_slice_dims and len(dropped) == 1:
         # Rows of a table. The batch dimensions stand where the table's dimension was.
         (d,) = moved
-        rest = tuple([np.s_[: m] for m in slice_sizes])
+        rest = tuple([np.s_[:m] for m in slice_sizes])
         found = np.take(x[rest[:d] + (np.s_[:],) + rest[d + 1 :]], starts[d], d)
         order = [*range(d, d + len(batch)), *range(d), *range(d + len(batch), found.ndim)]
         found = found.transpose(order)
@@ -280,7 +282,9 @@ def kernel_gather(
 # --- derivative and batching ----------------------------------------------------------------------
 
 
-def clamped_indices(indices: Any, index_vector_dim: int, index_map: Ints, room: Sequence[int]) -> Any:
+def clamped_indices(
+    indices: Any, index_vector_dim: int, index_map: Ints, room: Sequence[int]
+) -> Any:
     """clamp(0, index, room): what gather does to its indices, before a scatter, which would skip them.
 
     Parameters
@@ -301,7 +305,11 @@ def index_bounds(
     spec: TensorSpec, index_vector_dim: int, index_map: Ints, room: Sequence[int]
 ) -> tuple[Any, Any]:
     """The least and the greatest index that is in bounds, in the spec of the indices."""
-    most = int(np.iinfo(spec.dtype.numpy).max) if spec.dtype.bits >= 8 else 2 ** (spec.dtype.bits - (spec.dtype.kind == "int")) - 1
+    most = (
+        int(np.iinfo(spec.dtype.numpy).max)
+        if spec.dtype.bits >= 8
+        else 2 ** (spec.dtype.bits - (spec.dtype.kind == "int")) - 1
+    )
     bounds = np.array([min(room[d], most) for d in index_map]).astype(spec.dtype.numpy)
     if index_vector_dim == spec.rank:
         bounds = bounds.reshape(())

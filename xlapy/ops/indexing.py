@@ -50,8 +50,9 @@ def infer_slice(
         (start_indices, limit_indices),
     )
     require(all(s > 0 for s in strides), "C4", "strides must be positive", strides)
+    # Where the operand's size varies, so does the result's.
     return x.with_shape(
-        [sliced_size(*entry) for entry in zip(start_indices, limit_indices, strides)]
+        [sliced_size(*entry) for entry in zip(start_indices, limit_indices, strides)], x.dynamic
     )
 
 
@@ -115,7 +116,7 @@ slice_op = register(Op(
 ))  # fmt: skip
 
 
-def slice(  # noqa: A001 - the section's name
+def slice(
     operand: Any,
     start_indices: int | Sequence[int],
     limit_indices: int | Sequence[int],
@@ -185,9 +186,11 @@ def infer_dynamic_slice(x: TensorSpec, *starts: TensorSpec, slice_sizes: Ints) -
     """C2 to C5."""
     require_array(x, "I1")
     require_starts(x, starts, ("I2", "C2", "C3"))
-    require(len(slice_sizes) == x.rank, "C2", f"slice_sizes must have {x.rank} entries", slice_sizes)
+    require(
+        len(slice_sizes) == x.rank, "C2", f"slice_sizes must have {x.rank} entries", slice_sizes
+    )
     require_shape(
-        all(0 <= s and (s <= n or n < 0) for s, n in zip(slice_sizes, x.shape)),
+        all(s >= 0 and (s <= n or n < 0) for s, n in zip(slice_sizes, x.shape)),
         "C4",
         f"slice_sizes must be within the operand's {x.shape}",
         slice_sizes,
@@ -195,7 +198,9 @@ def infer_dynamic_slice(x: TensorSpec, *starts: TensorSpec, slice_sizes: Ints) -
     return x.with_shape(slice_sizes)
 
 
-def clamped_starts(starts: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]) -> list[int]:
+def clamped_starts(
+    starts: Sequence[Array], shape: Sequence[int], sizes: Sequence[int]
+) -> list[int]:
     """clamp(0, start, size - slice size): the box stays inside the operand."""
     return [min(max(0, int(i)), n - m) for i, n, m in zip(starts, shape, sizes)]
 
@@ -260,7 +265,10 @@ def _starts(start_indices: Any, x: Tensor) -> list[Any]:
     """Start indices as scalar tensors: from a sequence of scalars, or from an array of one dimension."""
     if isinstance(start_indices, Tensor):
         require_shape(
-            start_indices.ndim == 1, "X1", "start_indices must have one dimension", start_indices.shape
+            start_indices.ndim == 1,
+            "X1",
+            "start_indices must have one dimension",
+            start_indices.shape,
         )
         pieces = [
             bind(slice_op, start_indices, start_indices=(i,), limit_indices=(i + 1,), strides=(1,))
@@ -279,9 +287,7 @@ def _starts(start_indices: Any, x: Tensor) -> list[Any]:
     ]
 
 
-def dynamic_slice(
-    operand: Any, start_indices: Any, size_indices: int | Sequence[int]
-) -> Tensor:
+def dynamic_slice(operand: Any, start_indices: Any, size_indices: int | Sequence[int]) -> Tensor:
     """A box of the operand whose place is computed.
 
     Parameters

@@ -31,7 +31,7 @@ def require_array(x: Any, label: str, what: str = "the operand") -> None:
 
 
 def padded_size(size: int, low: int, high: int, interior: int) -> int:
-    """low + size + (size - 1) * interior + high, of at least one element; negative if cut below 0."""
+    """Low + size + (size - 1) * interior + high, of at least one element; negative if cut below 0."""
     return low + size + max(size - 1, 0) * interior + high
 
 
@@ -97,7 +97,9 @@ def kernel_pad(
         stop = max(first, min(n, -((low - m) // step)))  # ceil((m - low) / step)
         source.append(np.s_[first:stop])
         start = low + first * step
-        target.append(np.s_[start : start + (stop - first) * step : step] if stop > first else np.s_[:0])
+        target.append(
+            np.s_[start : start + (stop - first) * step : step] if stop > first else np.s_[:0]
+        )
     result[tuple(target)] = x[tuple(source)]
     return result
 
@@ -198,8 +200,10 @@ pad_op = register(Op(
 def pad(
     operand: Any,
     padding_value: Any,
-    edge_padding_low: int | Sequence[int],
-    edge_padding_high: int | Sequence[int],
+    padding_config: Sequence[Sequence[int]] | None = None,
+    *,
+    edge_padding_low: int | Sequence[int] | None = None,
+    edge_padding_high: int | Sequence[int] | None = None,
     interior_padding: int | Sequence[int] | None = None,
 ) -> Tensor:
     """Put a value around the elements, and between them.
@@ -208,10 +212,11 @@ def pad(
     ----------
     operand : array of any type
     padding_value : scalar of that type
-    edge_padding_low, edge_padding_high : sequence of int
-        For each dimension, how many to add before and after; negative ones remove that many.
-    interior_padding : sequence of int, optional
-        How many to put between two neighbours, before the edges are padded; none by default.
+    padding_config : sequence of (low, high) or (low, high, interior)
+        For each dimension, how many to add before and after, negative ones removing that many; and how many to put
+        between two neighbours, before the edges are padded.
+    edge_padding_low, edge_padding_high, interior_padding : sequence of int, optional
+        StableHLO's form of the same, instead; what is left out is 0.
 
     Returns
     -------
@@ -223,7 +228,7 @@ def pad(
     DTypeError
         [C1] If the value has another type.
     ConstraintError
-        [C2] Unless there is an entry for each dimension; [C3] for a negative `interior_padding`.
+        [C2] Unless there is an entry for each dimension; [C3] for a negative interior padding.
     ShapeError
         [C4] If more is removed than there is.
 
@@ -233,21 +238,44 @@ def pad(
 
     Examples
     --------
-    >>> pad([1, 2, 3], 0, [1], [2], [1])
+    >>> pad([1, 2, 3], 0, [(1, 2, 1)])
     Tensor([0, 1, 0, 2, 0, 3, 0, 0], s32[8])
-    >>> pad([1, 2, 3], 0, [-1], [0])
+    >>> pad([1, 2, 3], 0, [(-1, 0)])
     Tensor([2, 3], s32[2])
     """
     x = lift(operand)
     value = lift(padding_value, (x,))
-    low = as_ints(edge_padding_low, "edge_padding_low", "C2")
-    high = as_ints(edge_padding_high, "edge_padding_high", "C2")
-    if interior_padding is None:
-        inner = (0,) * len(low)
+    named = [edge_padding_low, edge_padding_high, interior_padding]
+    if padding_config is not None:
+        require(
+            named == [None] * 3,
+            "X1",
+            "the padding must be given in one form",
+            "padding_config and another",
+        )
+        rows = [as_ints(row, "padding_config", "C2") for row in padding_config]
+        require(
+            all(len(row) in (2, 3) for row in rows),
+            "C2",
+            "padding_config must have pairs (low, high) or triples (low, high, interior)",
+            padding_config,
+        )
+        full = [(*row, 0)[:3] for row in rows]
+        low, high, interior = (tuple(row[i] for row in full) for i in range(3))
     else:
-        inner = as_ints(interior_padding, "interior_padding", "C2")
+        zeros = (0,) * x.ndim
+        names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+        low, high, interior = (
+            zeros if given is None else as_ints(given, name, "C2")
+            for name, given in zip(names, named)
+        )
     result: Tensor = bind(
-        pad_op, x, value, edge_padding_low=low, edge_padding_high=high, interior_padding=inner
+        pad_op,
+        x,
+        value,
+        edge_padding_low=low,
+        edge_padding_high=high,
+        interior_padding=interior,
     )
     return result
 
@@ -273,9 +301,7 @@ def infer_concatenate(*xs: TensorSpec, dimension: int) -> TensorSpec:
         "the operands must have the same number of dimensions",
         tuple(x.rank for x in xs),
     )
-    require(
-        0 <= dimension < first.rank, "C4", f"dimension must be in [0, {first.rank})", dimension
-    )
+    require(0 <= dimension < first.rank, "C4", f"dimension must be in [0, {first.rank})", dimension)
     shape = list(first.shape)
     dynamic: set[int] = set()
     for axis in range(first.rank):

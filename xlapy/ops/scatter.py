@@ -299,7 +299,10 @@ def kernel_scatter(
 
 
 def apply_updates(
-    results: list[Array], places: Array, values: Sequence[Array], body: Callable[..., tuple[Any, ...]]
+    results: list[Array],
+    places: Array,
+    values: Sequence[Array],
+    body: Callable[..., tuple[Any, ...]],
 ) -> None:
     """``results[place] = body(results[place], value)`` for one place after the other, in place.
 
@@ -313,7 +316,7 @@ def apply_updates(
     body : callable
     """
     computation = getattr(body, "computation", None)
-    name = None if computation is None else body_name(computation)
+    name = (body_name(computation) or "") if computation is not None else ""
     if name == "second":
         results[0][places] = values[0]  # of several the last stays
         return
@@ -339,7 +342,7 @@ def _is_exact(name: str, result: Array, value: Array) -> bool:
         if kind == "f":  # of two zeros numpy takes any
             zeros = np.concatenate([np.signbit(a[a == 0]) for a in (result, value)])
             return not zeros.any() or bool(zeros.all())
-        return kind != "c"
+        return bool(kind != "c")
     return True
 
 

@@ -79,12 +79,12 @@ def is_inside(x: TensorSpec, indices: Any, update: TensorSpec, params: Params) -
         body = as_computation(and_, [scalar, scalar])
         (mask,) = bind(lookup("reduce"), mask, true, body=body, dimensions=(vector,))
     outside = tuple(d for d in range(update.rank) if d not in params["update_window_dims"])
-    return bind(
-        lookup("broadcast_in_dim"), mask, shape=update.shape, broadcast_dimensions=outside
-    )
+    return bind(lookup("broadcast_in_dim"), mask, shape=update.shape, broadcast_dimensions=outside)
 
 
-def scattered(x: Any, indices: Any, update: Any, params: Params, body: Computation | None = None) -> Any:
+def scattered(
+    x: Any, indices: Any, update: Any, params: Params, body: Computation | None = None
+) -> Any:
     """A scatter of one input with the same dimension numbers: that of `params`, or of another body."""
     if body is not None:
         params = {**params, "update_computation": body}
@@ -282,7 +282,12 @@ def _taken(x: Any, order: Any) -> Any:
 def _shifted(x: Any, by: int, fill: int) -> Any:
     value = bind(lookup("constant"), value=np.array(fill).astype(x.spec.dtype.numpy))
     return bind(
-        lookup("pad"), x, value, edge_padding_low=(by,), edge_padding_high=(-by,), interior_padding=(0,)
+        lookup("pad"),
+        x,
+        value,
+        edge_padding_low=(by,),
+        edge_padding_high=(-by,),
+        interior_padding=(0,),
     )
 
 
@@ -335,9 +340,7 @@ def _shares(one: _One, out: Any) -> tuple[Any, Any, Any]:
     x_attains = _equal(one.x, out)
     u_attains = bind(lookup("and"), _equal(one.update, one.windows(out)), one.inside())
     dtype = out.spec.dtype
-    number = bind(
-        lookup("select"), x_attains, constant_like(one.x, 1), zeros_like(one.x)
-    )
+    number = bind(lookup("select"), x_attains, constant_like(one.x, 1), zeros_like(one.x))
     ones = bind(lookup("select"), u_attains, constant_like(one.update, 1), zeros_like(one.update))
     return x_attains, u_attains, one.scattered(number, ones, _add(dtype))
 
@@ -393,9 +396,9 @@ def _apart(params: Params, part: Computation) -> dict[str, Any]:
 
 def _elementwise(body: Computation, size: int) -> Computation:
     """The body on arrays of one dimension."""
-    return batch_computation(
-        body, [True] * len(body.parameters), size, [True] * len(body.results)
-    )[0]
+    return batch_computation(body, [True] * len(body.parameters), size, [True] * len(body.results))[
+        0
+    ]
 
 
 def _flat(xs: Sequence[Any]) -> list[Any]:
@@ -435,12 +438,11 @@ def jvp_any(
         at = [windows_of(a, indices, like, params) for a in (*inputs, *tx)]
         arguments = [*at[:count], *updates, *at[count:], *tu]
         new = _as(inline(forward, _flat(arguments))[count:], like)
-        pairs = iter(zip(tx, new, strict=True))
-        return [
-            scattered(t, indices, n, params, _replace(t.spec.dtype)) if a else None
-            for a in active
-            for t, n in ([next(pairs)] if a else [(None, None)])
-        ]
+        made = (
+            scattered(t, indices, n, params, _replace(t.spec.dtype))
+            for t, n in zip(tx, new, strict=True)
+        )
+        return [next(made) if a else None for a in active]
     # The body and its tangents, with the parameters in the order of the new scatter.
     forward, _ = jvp_computation(body, active * 2, active)
     some = sum(active)

@@ -29,7 +29,9 @@ def infer_tuple(*xs: Spec) -> TupleSpec:
     return TupleSpec(xs)
 
 
-def jvp_tuple(operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any]) -> Sequence[Any]:
+def jvp_tuple(
+    operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any]
+) -> Sequence[Any]:
     """The tuple of tangents."""
     parts = [zeros_of(x.spec) if t is None else t for x, t in zip(operands, tangents, strict=True)]
     return (bind(tuple_op, *parts),)
@@ -73,7 +75,7 @@ tuple_op = register(Op(
 ))  # fmt: skip
 
 
-def tuple(elements: Sequence[Any]) -> Tensor:  # noqa: A001 - the section's name
+def tuple(elements: Sequence[Any]) -> Tensor:
     """Several values as one.
 
     Parameters
