@@ -27,12 +27,14 @@ from xlapy.trace.computation import Computation, Value
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
-from xlapy.trace.zeros import zeros_of
+from xlapy.trace.simplify import eliminate_dead
+from xlapy.trace.zeros import constant_of, zeros_of
 
 from .branch_rules import Fused, tangent_flags
 from .regions import rearranged
 from .residuals import Backward, Split, require_repeatable, scatter_back, varying_results, zeros_for
-from .trip_count import known_operands, static_trip_count
+from .row_updates import without_clearing, work_in_place
+from .trip_count import Slice, counters, known_operands, static_trip_count
 
 __all__ = ["WhileRules", "while_ad"]
 
@@ -103,7 +105,8 @@ class _Counted:
     rounds: int
     active: list[bool]
     back: Backward
-    saved: dict[Value, Any]  # of each round
+    saved: dict[Value, Any]  # the same in each round
+    counting: dict[Value, tuple[int, int]]
     stacks: dict[Value, Any]
 
 
@@ -114,6 +117,8 @@ class _Checkpointed:
     rounds: Any
     level: Any
     active: list[bool]
+    back: Computation
+    held: list[int]  # the entries of the state that are kept
     checkpoints: list[Any]
     slots: int
 
@@ -208,12 +213,12 @@ def _run_counted(
     """Stacks are further state."""
     same = _unchanged(body)
     split = Split(body, active, {i: a for i, a in known.items() if same[i]})
-    steady = [v for v, s in zip(split.parameters, same, strict=True) if s]
-    back = split.backward(active, steady)
-    kept = [v for v in back.residuals if v not in steady]
-    saved = {v: x for v, x in zip(split.parameters, operands, strict=True) if v in steady}
+    saved = {v: x for v, x, s in zip(split.parameters, operands, same, strict=True) if s}
+    counting = {split.parameters[i]: c for i, c in counters(known, body).items()}
+    back = split.backward(active, [*saved, *counting])
+    kept = [v for v in back.residuals if v not in saved and v not in counting]
     if rounds == 0:
-        return operands, _Counted(0, active, back, {}, {})
+        return operands, _Counted(0, active, back, {}, {}, {})
     step = split.forward(kept)
     count = len(operands)
 
@@ -228,7 +233,7 @@ def _run_counted(
 
     stacks = [_stack(v.spec, rounds) for v in kept]
     outs = _loop([*operands, _number(0), *stacks], goes_on, goes_round)
-    left = _Counted(rounds, active, back, saved, dict(zip(kept, outs[count + 1 :], strict=True)))
+    left = _Counted(rounds, active, back, saved, counting, dict(zip(kept, outs[count + 1 :], strict=True)))
     return outs[:count], left
 
 
@@ -236,8 +241,17 @@ def _go_back_counted(left: _Counted, cotangents: Sequence[Any]) -> Sequence[Any]
     """Through the stacks from the end."""
     if not left.rounds:
         return cotangents
-    count = len(cotangents)
-    steady, stacked = list(left.saved), list(left.stacks)
+    back, count = left.back, len(cotangents)
+    residuals = back.residuals
+    handed_on, place = {}, 0
+    for i, found in enumerate(back.found):
+        if found:
+            handed_on[len(residuals) + i] = place
+            place += 1
+    counting = {i: left.counting[v] for i, v in enumerate(residuals) if v in left.counting}
+    computation, cleared = without_clearing(back.computation, handed_on, counting, left.rounds)
+    steady = [v for v in residuals if v in left.saved]
+    stacked = list(left.stacks)
     specs = [c.spec for c in cotangents]
 
     def goes_on(*state: Any) -> Any:
@@ -248,12 +262,31 @@ def _go_back_counted(left: _Counted, cotangents: Sequence[Any]) -> Sequence[Any]
         at = _op("sub", left.rounds - 1, turn)
         values = dict(zip(steady, rest[: len(steady)], strict=True))
         values |= {v: _read(s, at) for v, s in zip(stacked, rest[len(steady) :], strict=True)}
-        outs = inline(left.back.computation, [*[values[v] for v in left.back.residuals], *cts])
-        return [_op("add", turn, 1), *zeros_for(scatter_back(left.back.found, outs), specs), *rest]
+        values |= {v: _counted(v.spec, at, *left.counting[v]) for v in residuals if v in left.counting}
+        outs = inline(computation, [*[values[v] for v in residuals], *cts])
+        return [_op("add", turn, 1), *zeros_for(scatter_back(back.found, outs), specs), *rest]
 
-    rest = [*left.saved.values(), *left.stacks.values()]
-    outs = _loop([_number(0), *cotangents, *rest], goes_on, goes_round)
-    return outs[1 : count + 1]
+    rest = [*[left.saved[v] for v in steady], *left.stacks.values()]
+    outs = list(_loop([_number(0), *cotangents, *rest], goes_on, goes_round)[1 : count + 1])
+    for position, mask in cleared.items():
+        i = position - len(residuals)
+        outs[i] = _clear(outs[i], mask)
+    return outs
+
+
+def _counted(spec: Any, at: Any, first: int, step: int) -> Any:
+    """What a counter is in round `at`: it wraps as its own type does."""
+    at = bind(lookup("convert_element_type"), at, dtype=spec.dtype)
+    scaled = bind(lookup("mul"), at, constant_of(spec, step))
+    return bind(lookup("add"), scaled, constant_of(spec, first))
+
+
+def _clear(x: Any, mask: np.ndarray[Any, Any]) -> Any:
+    """Zeros where the mask holds."""
+    axes = tuple(i for i, n in enumerate(mask.shape) if n != 1)
+    flat = bind(lookup("constant"), value=mask.reshape([mask.shape[i] for i in axes]))
+    where = bind(lookup("broadcast_in_dim"), flat, shape=x.spec.shape, broadcast_dimensions=axes)
+    return bind(lookup("select"), where, zeros_of(x.spec), x)
 
 
 # --- a number of rounds that depends on data ------------------------------------------------------------------------
@@ -288,7 +321,9 @@ def _run_checkpointed(
 ) -> tuple[Sequence[Any], _Checkpointed]:
     """Count, and keep every 2^level-th state; the slot after the last one takes what is not kept."""
     require_repeatable(body, "a loop whose number of rounds depends on data")
-    changing = [i for i, s in enumerate(_unchanged(body)) if not s]
+    back = eliminate_dead(work_in_place(vjp_computation(body, active, active)))
+    same = _unchanged(body)
+    changing = [i for i in _needed_again(body, back) if not same[i]]
     kept_specs: list[Any] = [operands[i].spec for i in changing]
     for spec in kept_specs:
         _require_array(spec)
@@ -311,7 +346,18 @@ def _run_checkpointed(
 
     outs = _loop([*operands, _number(0), _number(0), *checkpoints], goes_on, goes_round)
     rounds, level, *checkpoints = outs[count:]
-    return outs[:count], _Checkpointed(rounds, level, active, list(checkpoints), slots)
+    return outs[:count], _Checkpointed(rounds, level, active, back, changing, list(checkpoints), slots)
+
+
+def _needed_again(body: Computation, back: Computation) -> list[int]:
+    """The entries of the state that the way back reads, or that those come from; what is only written is not."""
+    read = {v for i in back.instructions for v in i.operands}.union(back.results)
+    needed = {i for i in range(len(body.parameters)) if back.parameters[i] in read}
+    while True:
+        grown = needed.union(Slice(body, [body.results[i] for i in needed]).parameters)
+        if grown == needed:
+            return sorted(needed)
+        needed = grown
 
 
 def _go_back_checkpointed(
@@ -319,16 +365,19 @@ def _go_back_checkpointed(
 ) -> Sequence[Any]:
     """From the last stretch to the first; within each, from the last round to the first."""
     same = _unchanged(body)
-    changing = [i for i, s in enumerate(same) if not s]
+    changing = left.held
     steady = [x for x, s in zip(operands, same, strict=True) if s]
+    specs = [x.spec for x in operands]
     kept, several, fixed = len(changing), len(cotangents), len(steady)
     slots, bits = left.slots, left.slots.bit_length() - 1
-    back = vjp_computation(body, left.active, left.active)
+    back = left.back
 
     def whole(state: Sequence[Any], unchanging: Sequence[Any]) -> list[Any]:
-        """A state of the loop from the part that changes and the part that does not."""
-        parts, rest = iter(state), iter(unchanging)
-        return [next(rest) if s else next(parts) for s in same]
+        """A state of the loop from the part that changes and the part that does not; zeros for what is never read."""
+        parts, rest = dict(zip(changing, state, strict=True)), iter(unchanging)
+        return [
+            next(rest) if s else parts[i] if i in parts else zeros_of(specs[i]) for i, s in enumerate(same)
+        ]
 
     def advance(state: Sequence[Any], unchanging: Sequence[Any]) -> list[Any]:
         outs = inline(body, whole(state, unchanging))

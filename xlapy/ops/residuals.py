@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -14,13 +14,14 @@ from xlapy.trace.builder import XlaBuilder
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import bind, using
 from xlapy.trace.op import lookup
-from xlapy.trace.replay import inline, replay
+from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.zeros import zeros_of
 
-from .rules import body_name
+from .row_updates import work_in_place
+from .trip_count import is_repeatable
 
-__all__ = ["Backward", "Split", "is_repeatable", "require_repeatable", "scatter_back", "varying_results", "zeros_for"]
+__all__ = ["Backward", "Split", "require_repeatable", "scatter_back", "varying_results", "zeros_for"]
 
 
 def varying_results(computation: Computation, is_active: Sequence[bool]) -> list[bool]:
@@ -122,7 +123,7 @@ class Split:
         used = {v for i in found.instructions for v in i.operands}.union(found.results)
         residuals = [v for v in residuals if v in used]
         found = Computation([*residuals, *given_values], found.instructions, found.results, found.name)
-        return Backward(add_in_place(found), residuals, [c is not None for c in pulled])
+        return Backward(work_in_place(found), residuals, [c is not None for c in pulled])
 
     def _cut(
         self, instructions: Sequence[Instruction], wanted: Sequence[Value], given: set[Value], steady: Sequence[Value]
@@ -174,23 +175,6 @@ def scatter_back(flags: Sequence[bool], values: Sequence[Any]) -> list[Any]:
     return [next(given) if f else None for f in flags]
 
 
-# Each run of these gives something else, or is seen outside.
-_ONCE: Final = frozenset(
-    ("rng", "rng_uniform", "rng_normal", "rng_get_and_update_state", "infeed", "outfeed", "send", "recv")
-)
-
-
-def is_repeatable(instruction: Instruction) -> bool:
-    """Whether running an instruction twice gives the same twice, and is seen nowhere else."""
-    from xlapy.trace.computation import subcomputations
-
-    if instruction.op.name in _ONCE or instruction.params.get("has_side_effect"):
-        return False
-    if any(type(v.spec) is not TensorSpec and "token" in v.spec.mlir for v in instruction.results):
-        return False
-    return all(is_repeatable(i) for c in subcomputations(instruction.params) for i in c.instructions)
-
-
 def require_repeatable(computation: Computation, what: str) -> None:
     """Refuse a computation that must not run a second time."""
     for instruction in computation.instructions:
@@ -198,110 +182,3 @@ def require_repeatable(computation: Computation, what: str) -> None:
             raise NotDifferentiableError(
                 f"{what} runs again on the way back, so it must not hold {instruction.op.name} [X4]"
             )
-
-
-# --- adding in place ----------------------------------------------------------------------------------------------
-
-
-def add_in_place(computation: Computation) -> Computation:
-    """Let cotangents that are zero but for a part be added to that part alone.
-
-    The way back through ``x[i]`` makes zeros of the shape of x, puts a part in, and adds that to what it has. Here the
-    part is added where it belongs, so that a loop over the rows of x takes time in proportion to x, not to its square.
-    """
-    producers = {v: i for i in computation.instructions for v in i.results}
-    uses: dict[Value, int] = {}
-    for instruction in computation.instructions:
-        for value in instruction.operands:
-            uses[value] = uses.get(value, 0) + 1
-    for value in computation.results:
-        uses[value] = uses.get(value, 0) + 1
-
-    def part_of(value: Value) -> Instruction | None:
-        producer = producers.get(value)
-        if producer is None or uses[value] != 1:
-            return None
-        rule = _IN_PLACE.get(producer.op.name)
-        return producer if rule is not None and rule[0](producer, producers) else None
-
-    found: dict[Instruction, tuple[Instruction, Value]] = {}
-    for instruction in computation.instructions:
-        if instruction.op.name == "add":
-            left, right = instruction.operands
-            for part, whole in ((right, left), (left, right)):
-                producer = part_of(part)
-                if producer is not None:
-                    found[instruction] = producer, whole
-                    break
-    if not found:
-        return computation
-    skipped = {producer for producer, _ in found.values()}
-    builder = XlaBuilder(computation.name)
-    arguments = [builder.parameter(i, s) for i, s in enumerate(computation.parameter_specs)]
-    environment = dict(zip(computation.parameters, arguments, strict=True))
-
-    def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:
-        if instruction in skipped:
-            outs: Any = (None,)
-        else:
-            with builder.at_source(instruction.source):
-                if instruction in found:
-                    producer, whole = found[instruction]
-                    given = [environment.get(v) for v in producer.operands]
-                    outs = _IN_PLACE[producer.op.name][1](environment[whole], given, producer.params)
-                else:
-                    outs = bind(instruction.op, *operands, **instruction.params)
-        outs = outs if type(outs) is tuple else (outs,)
-        environment.update(zip(instruction.results, outs, strict=True))
-        return outs
-
-    with using(builder):
-        results = replay(computation, arguments, apply)
-        return eliminate_dead(builder.finish([builder.value(r) for r in results]))
-
-
-def _is_zero(value: Value, producers: Mapping[Value, Instruction]) -> bool:
-    producer = producers.get(value)
-    if producer is None:
-        return False
-    if producer.op.name == "broadcast_in_dim":
-        return _is_zero(producer.operands[0], producers)
-    if producer.op.name != "constant":
-        return False
-    array = producer.params["value"]
-    flat = array[(0,) * array.ndim] if array.size and not any(array.strides) else array
-    return bool(np.all(flat == 0))
-
-
-def _is_update_of_zeros(instruction: Instruction, producers: Mapping[Value, Instruction]) -> bool:
-    return _is_zero(instruction.operands[0], producers)
-
-
-def _add_update(whole: Any, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-    """whole + dynamic_update_slice(0, part, *starts)."""
-    _, part, *starts = operands
-    before = bind(lookup("dynamic_slice"), whole, *starts, slice_sizes=part.spec.shape)
-    return bind(lookup("dynamic_update_slice"), whole, bind(lookup("add"), before, part), *starts)
-
-
-def _is_scatter_into_zeros(instruction: Instruction, producers: Mapping[Value, Instruction]) -> bool:
-    body = next((v for v in instruction.params.values() if type(v) is Computation), None)
-    return (
-        len(instruction.operands) == 3
-        and body is not None
-        and body_name(body) == "add"
-        and _is_zero(instruction.operands[0], producers)
-    )
-
-
-def _add_scatter(whole: Any, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-    """whole + scatter(0, indices, updates), where the scatter adds."""
-    _, indices, updates = operands
-    out = bind(lookup("scatter"), whole, indices, updates, **params)
-    return out[0] if type(out) is tuple else out
-
-
-_IN_PLACE: Final[dict[str, tuple[Callable[..., bool], Callable[..., Any]]]] = {
-    "dynamic_update_slice": (_is_update_of_zeros, _add_update),
-    "scatter": (_is_scatter_into_zeros, _add_scatter),
-}

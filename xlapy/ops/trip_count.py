@@ -13,9 +13,7 @@ from xlapy.tensor import Tensor
 from xlapy.trace.computation import Computation, Instruction, Value, subcomputations
 from xlapy.trace.mode import current_builder
 
-from .residuals import is_repeatable
-
-__all__ = ["known_operands", "static_trip_count"]
+__all__ = ["Slice", "counters", "is_repeatable", "known_operands", "static_trip_count", "values_by_round"]
 
 Array = np.ndarray[Any, Any]
 Known = Mapping[int, Array]
@@ -42,6 +40,21 @@ def static_trip_count(known: Known, cond: Computation, body: Computation) -> int
     }
     counted = _count(known, steady, cond, body)
     return _simulate(known, cond, body) if counted is None else counted
+
+
+# Each run of these gives something else, or is seen outside.
+_ONCE: Final = frozenset(
+    ("rng", "rng_uniform", "rng_normal", "rng_get_and_update_state", "infeed", "outfeed", "send", "recv")
+)
+
+
+def is_repeatable(instruction: Instruction) -> bool:
+    """Whether running an instruction twice gives the same twice, and is seen nowhere else."""
+    if instruction.op.name in _ONCE or instruction.params.get("has_side_effect"):
+        return False
+    if any(type(v.spec) is not TensorSpec and "token" in v.spec.mlir for v in instruction.results):
+        return False
+    return all(is_repeatable(i) for c in subcomputations(instruction.params) for i in c.instructions)
 
 
 # --- values known before the program runs ---------------------------------------------------------------------------
@@ -107,7 +120,7 @@ def _evaluate(instruction: Instruction, operands: Sequence[Array | None]) -> dic
 _PER_DEVICE: Final = frozenset(("replica_id", "partition_id", "custom_call", "python_callback", "get_dimension_size"))
 
 
-class _Slice:
+class Slice:
     """What some results of a computation are made of."""
 
     def __init__(self, computation: Computation, results: Sequence[Value]) -> None:
@@ -136,13 +149,64 @@ class _Slice:
 _SWAPPED: Final = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE", "EQ": "EQ"}
 
 
+def counters(known: Known, body: Computation) -> dict[int, tuple[int, int]]:
+    """The entries of the state that are integers counting from a known start by a known step: (start, step)."""
+    steady = {i: a for i, a in known.items() if body.results[i] is body.parameters[i]}
+    found = {}
+    for i, first in known.items():
+        if first.dtype.kind in "iu" and not first.ndim and i not in steady:
+            step = _step(i, steady, body)
+            if step is not None:
+                found[i] = int(first), step
+    return found
+
+
+def values_by_round(
+    computation: Computation, value: Value, counting: Mapping[int, tuple[int, int]], rounds: int
+) -> Array | None:
+    """What a scalar of a computation is in each round, where it depends on nothing but counters.
+
+    Parameters
+    ----------
+    computation : Computation
+    value : Value
+    counting : mapping
+        Start and step of the parameters that count, by position.
+    rounds : int
+    """
+    for i, (first, step) in counting.items():
+        if computation.parameters[i] is value:
+            # As the counter's own type wraps.
+            dtype = value.spec.dtype.numpy  # type: ignore[union-attr]
+            return (first + step * np.arange(rounds)).astype(dtype).astype(np.int64)
+    part = Slice(computation, [value])
+    if not set(part.parameters).issubset(counting) or value in computation.parameters:
+        return None
+    if not part.parameters:
+        found = part.run({}).get(value)
+        return None if found is None else np.full(rounds, int(found))
+    if rounds > _ROUNDS:
+        return None
+    values = []
+    for turn in range(rounds):
+        state = {
+            i: np.asarray(counting[i][0] + turn * counting[i][1]).astype(computation.parameters[i].spec.dtype.numpy)  # type: ignore[union-attr]
+            for i in part.parameters
+        }
+        found = part.run(state).get(value)
+        if found is None:
+            return None
+        values.append(int(found))
+    return np.array(values)
+
+
 def _count(known: Known, steady: Known, cond: Computation, body: Computation) -> int | None:
     """The rounds of ``for (i = first; i < limit; i += step)`` in any of its forms."""
     producers = {v: i for i in cond.instructions for v in i.results}
     test = producers.get(cond.results[0])
     if test is None or test.op.name != "compare":
         return None
-    limits = _Slice(cond, test.operands).run(steady)
+    limits = Slice(cond, test.operands).run(steady)
     left, right = test.operands
     direction = test.params["comparison_direction"]
     if left in cond.parameters and right in limits:
@@ -171,7 +235,7 @@ def _step(counter: int, steady: Known, body: Computation) -> int | None:
         return None
     parameter = body.parameters[counter]
     left, right = update.operands
-    values = _Slice(body, update.operands).run(steady)
+    values = Slice(body, update.operands).run(steady)
     if left is parameter and right in values and not values[right].ndim:
         step = int(values[right])
         return step if update.op.name == "add" else -step
@@ -206,10 +270,10 @@ def _rounds(first: int, last: int, step: int, direction: str) -> int | None:
 
 def _simulate(known: Known, cond: Computation, body: Computation) -> int | None:
     """Run what the condition depends on, and count."""
-    test = _Slice(cond, cond.results)
+    test = Slice(cond, cond.results)
     controlling = set(test.parameters)
     while True:
-        step = _Slice(body, [body.results[i] for i in controlling])
+        step = Slice(body, [body.results[i] for i in controlling])
         grown = controlling.union(step.parameters)
         if grown == controlling:
             break
