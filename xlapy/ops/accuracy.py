@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from xlapy.errors import UnsupportedOpError
 from xlapy.specs import require
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, lookup
 
-__all__ = ["ACCURACY", "ResultAccuracy", "accuracy", "accurate_hlo", "check_accuracy"]
+from .families import write_composed
+
+__all__ = ["ACCURACY", "ResultAccuracy", "accuracy", "accurate_hlo", "check_accuracy", "plain_hlo"]
 
 
 class ResultAccuracy(NamedTuple):
@@ -136,6 +139,39 @@ def _read(name: str) -> Callable[[Any, Any], Any]:
     return read
 
 
-def accurate_hlo(name: str, mlir_name: str) -> Hlo:
-    """The declaration of an operation with a `result_accuracy`."""
-    return Hlo(mlir_name, {"result_accuracy": ACCURACY}, read=_read(name))
+def accurate_hlo(
+    name: str, mlir_name: str, complex_form: Callable[[Any], Any] | None = None
+) -> Hlo:
+    """The declaration of an operation with a `result_accuracy`.
+
+    `complex_form` computes the same of complex numbers by other operations, where XLA has none for them.
+    """
+    if complex_form is None:
+        return Hlo(mlir_name, {"result_accuracy": ACCURACY}, read=_read(name))
+    composed = complex_form
+
+    def write(writer: Any, instruction: Any) -> None:
+        if instruction.results[0].spec.dtype.kind == "complex":
+            write_composed(writer, instruction, composed)
+            return
+        text = ACCURACY.print(instruction.params.get("result_accuracy"))
+        writer.line(mlir_name, instruction, f"result_accuracy = {text}" if text else "")
+
+    return Hlo(mlir_name, {"result_accuracy": ACCURACY}, write=write, read=_read(name))
+
+
+def plain_hlo(name: str, mlir_name: str) -> Hlo:
+    """The declaration of an operation whose dialect has no place for a `result_accuracy`."""
+
+    def write(writer: Any, instruction: Any) -> None:
+        wanted = instruction.params.get("result_accuracy")
+        if wanted is not None:
+            raise UnsupportedOpError(
+                f"{name}: {mlir_name} has no result_accuracy, so it must be the default; got {wanted} [X6]"
+            )
+        writer.line(mlir_name, instruction)
+
+    def read(reader: Any, operation: Any) -> Any:
+        return bind(lookup(name), *reader.operands(operation))
+
+    return Hlo(mlir_name, write=write, read=read)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 
 from xlapy.dtypes import pred
 from xlapy.specs import TensorSpec, TupleSpec, require, require_dtype, require_shape
@@ -25,8 +25,6 @@ from .families import (
 )
 from .rules import Rules, batch_elementwise, broadcast_leading, constant_like, linear, zero
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
 # --- Compare --------------------------------------------------------------------------------------
 
 _DIRECTIONS: Final = ("EQ", "NE", "GE", "GT", "LE", "LT")
@@ -41,7 +39,7 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def infer_compare(
-    x: TensorSpec, y: TensorSpec, *, comparison_direction: str, compare_type: str | None = None
+    x: Any, y: Any, *, comparison_direction: str, compare_type: str | None = None
 ) -> TensorSpec:
     """C1: one element type. C2: one shape. C3: a type of comparison that the element type has."""
     if x is not y:
@@ -58,7 +56,8 @@ def infer_compare(
     if kind == "complex" and comparison_direction not in _EQUALITY:
         what = "complex numbers have no order: comparison_direction must be EQ or NE"
         require_dtype(False, "X1", what, comparison_direction)
-    return x.with_dtype(pred)
+    result: TensorSpec = x.with_dtype(pred)
+    return result
 
 
 def kernel_compare(
@@ -68,7 +67,7 @@ def kernel_compare(
     return kernels.compare(x, y, direction=comparison_direction, compare_type=compare_type)
 
 
-compare_op = register(Op(
+compare_op: Op = register(Op(
     name="compare",
     section="Compare",
     infer=infer_compare,
@@ -125,9 +124,10 @@ def compare(
 
     Examples
     --------
-    >>> compare(constant([1, 2, 3]), 2, "LT")
+    >>> from xlapy import ops
+    >>> ops.compare(ops.constant([1, 2, 3]), 2, "LT")
     Tensor([ True, False, False], pred[3])
-    >>> compare(constant([0.0]), constant([-0.0]), "GT", "TOTALORDER")
+    >>> ops.compare(ops.constant([0.0]), ops.constant([-0.0]), "GT", "TOTALORDER")
     Tensor([ True], pred[1])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -141,180 +141,178 @@ def compare(
     return result
 
 
-def _documented(function: _Function) -> _Function:
-    """Complete the docstring of one relation."""
-    name = function.__name__
-    section = "".join(word.capitalize() for word in name.split("_"))
-    return complete_docstring(function, _PARAMETERS[name.endswith("_total_order")], section, compare_op)
-
-
+_RAISES: Final = "[I1] If an operand is of another kind; [C1] if the element types differ."
 _PARAMETERS: Final = {
-    True: binary_parameters("float") + "\n    [C3] For other types than floats.",
-    False: binary_parameters("bool, int, uint, float, and complex for eq and ne").replace(
-        "[C1] If the shapes", "[C2] If the shapes"
-    ),
+    total: binary_parameters(kinds)
+    .replace(_RAISES, "[C1] If the element types differ; " + refused)
+    .replace("[C1] If the shapes", "[C2] If the shapes")
+    for total, kinds, refused in (
+        (False, "any; complex for eq and ne only", "[X1] for an order of complex numbers."),
+        (True, "float", "[C3] for other types than floats."),
+    )
 }
 
-@_documented
+
 def eq(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is equal to `rhs`, element by element.
 
     Examples
     --------
-    >>> eq(constant([1, 2, 3]), 2)
+    >>> from xlapy import ops
+    >>> ops.eq(ops.constant([1, 2, 3]), 2)
     Tensor([False,  True, False], pred[3])
     """
     return compare(lhs, rhs, "EQ", None, broadcast_dimensions)
 
 
-@_documented
 def ne(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is unequal to `rhs`, element by element.
 
     Examples
     --------
-    >>> ne(constant([1, 2, 3]), 2)
+    >>> from xlapy import ops
+    >>> ops.ne(ops.constant([1, 2, 3]), 2)
     Tensor([ True, False,  True], pred[3])
     """
     return compare(lhs, rhs, "NE", None, broadcast_dimensions)
 
 
-@_documented
 def ge(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is greater than or equal to `rhs`, element by element.
 
     Examples
     --------
-    >>> ge(constant([1, 2, 3]), 2)
+    >>> from xlapy import ops
+    >>> ops.ge(ops.constant([1, 2, 3]), 2)
     Tensor([False,  True,  True], pred[3])
     """
     return compare(lhs, rhs, "GE", None, broadcast_dimensions)
 
 
-@_documented
 def gt(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is greater than `rhs`, element by element.
 
     Examples
     --------
-    >>> gt(constant([1, 2, 3]), 2)
+    >>> from xlapy import ops
+    >>> ops.gt(ops.constant([1, 2, 3]), 2)
     Tensor([False, False,  True], pred[3])
     """
     return compare(lhs, rhs, "GT", None, broadcast_dimensions)
 
 
-@_documented
 def le(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is less than or equal to `rhs`, element by element.
 
     Examples
     --------
-    >>> le(constant([1, 2, 3]), 2)
+    >>> from xlapy import ops
+    >>> ops.le(ops.constant([1, 2, 3]), 2)
     Tensor([ True,  True, False], pred[3])
     """
     return compare(lhs, rhs, "LE", None, broadcast_dimensions)
 
 
-@_documented
 def lt(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is less than `rhs`, element by element.
 
     Examples
     --------
-    >>> lt(constant([1, 2, 3]), 2)
+    >>> from xlapy import ops
+    >>> ops.lt(ops.constant([1, 2, 3]), 2)
     Tensor([ True, False, False], pred[3])
     """
     return compare(lhs, rhs, "LT", None, broadcast_dimensions)
 
 
-@_documented
-def eq_total_order(
-    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
-) -> Tensor:
+def eq_total_order(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is equal to `rhs` in the total order of the floats.
 
     Examples
     --------
-    >>> eq_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    >>> from xlapy import ops
+    >>> ops.eq_total_order(ops.constant([-0.0, float("nan")]), ops.constant([0.0, 1.0]))
     Tensor([False, False], pred[2])
     """
     return compare(lhs, rhs, "EQ", "TOTALORDER", broadcast_dimensions)
 
 
-@_documented
-def ne_total_order(
-    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
-) -> Tensor:
+def ne_total_order(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is unequal to `rhs` in the total order of the floats.
 
     Examples
     --------
-    >>> ne_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    >>> from xlapy import ops
+    >>> ops.ne_total_order(ops.constant([-0.0, float("nan")]), ops.constant([0.0, 1.0]))
     Tensor([ True,  True], pred[2])
     """
     return compare(lhs, rhs, "NE", "TOTALORDER", broadcast_dimensions)
 
 
-@_documented
-def ge_total_order(
-    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
-) -> Tensor:
+def ge_total_order(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is greater than or equal to `rhs` in the total order of the floats.
 
     Examples
     --------
-    >>> ge_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    >>> from xlapy import ops
+    >>> ops.ge_total_order(ops.constant([-0.0, float("nan")]), ops.constant([0.0, 1.0]))
     Tensor([False,  True], pred[2])
     """
     return compare(lhs, rhs, "GE", "TOTALORDER", broadcast_dimensions)
 
 
-@_documented
-def gt_total_order(
-    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
-) -> Tensor:
+def gt_total_order(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is greater than `rhs` in the total order of the floats.
 
     Examples
     --------
-    >>> gt_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    >>> from xlapy import ops
+    >>> ops.gt_total_order(ops.constant([-0.0, float("nan")]), ops.constant([0.0, 1.0]))
     Tensor([False,  True], pred[2])
     """
     return compare(lhs, rhs, "GT", "TOTALORDER", broadcast_dimensions)
 
 
-@_documented
-def le_total_order(
-    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
-) -> Tensor:
+def le_total_order(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is less than or equal to `rhs` in the total order of the floats.
 
     Examples
     --------
-    >>> le_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    >>> from xlapy import ops
+    >>> ops.le_total_order(ops.constant([-0.0, float("nan")]), ops.constant([0.0, 1.0]))
     Tensor([ True, False], pred[2])
     """
     return compare(lhs, rhs, "LE", "TOTALORDER", broadcast_dimensions)
 
 
-@_documented
-def lt_total_order(
-    lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
-) -> Tensor:
+def lt_total_order(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Whether `lhs` is less than `rhs` in the total order of the floats.
 
     Examples
     --------
-    >>> lt_total_order(constant([-0.0, float("nan")]), constant([0.0, 1.0]))
+    >>> from xlapy import ops
+    >>> ops.lt_total_order(ops.constant([-0.0, float("nan")]), ops.constant([0.0, 1.0]))
     Tensor([ True, False], pred[2])
     """
     return compare(lhs, rhs, "LT", "TOTALORDER", broadcast_dimensions)
 
 
+for _relation in (
+    eq, ne, ge, gt, le, lt, eq_total_order, ne_total_order, ge_total_order, gt_total_order,
+    le_total_order, lt_total_order,
+):  # fmt: skip
+    _name = _relation.__name__
+    complete_docstring(
+        _relation,
+        _PARAMETERS[_name.endswith("_total_order")],
+        f"Compare ({''.join(word.capitalize() for word in _name.split('_'))})",
+        compare_op,
+    )
+
 # --- Select ---------------------------------------------------------------------------------------
 
 
-def infer_select(pred: TensorSpec, a: TensorSpec, b: TensorSpec) -> TensorSpec:
+def infer_select(pred: Any, a: Any, b: Any) -> Any:
     """C1: a scalar predicate or one of the operands' shape. C2: operands of one type."""
     if type(pred) is not TensorSpec or pred.dtype.kind != "bool":
         require_dtype(False, "I1", "pred must be an array of truth values", pred)
@@ -343,12 +341,15 @@ def batch_select(
             pred = broadcast_leading(pred, size)
         elif full[0].spec.rank > 1 and pred.spec.rank == 1:
             pred = bind(
-                lookup("broadcast_in_dim"), pred, shape=full[0].spec.shape, broadcast_dimensions=(0,)
+                lookup("broadcast_in_dim"),
+                pred,
+                shape=full[0].spec.shape,
+                broadcast_dimensions=(0,),
             )
     return bind(op, pred, *full)
 
 
-select_op = register(Op(
+select_op: Op = register(Op(
     name="select",
     section="Select",
     infer=infer_select,
@@ -388,12 +389,17 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 
     Examples
     --------
-    >>> select(constant([True, False]), constant([1, 2]), constant([10, 20]))
+    >>> from xlapy import ops
+    >>> ops.select(ops.constant([True, False]), ops.constant([1, 2]), ops.constant([10, 20]))
     Tensor([ 1, 20], s32[2])
-    >>> select(True, (constant(1), constant(2.0)), (constant(3), constant(4.0)))
+    >>> ops.select(True, (ops.constant(1), ops.constant(2.0)), (ops.constant(3), ops.constant(4.0)))
     (Tensor(1, s32[]), Tensor(2., f32[]))
     """
-    if type(on_true) is not Tensor or type(on_false) is not Tensor or on_true.placed is not on_false.placed:
+    if (
+        type(on_true) is not Tensor
+        or type(on_false) is not Tensor
+        or on_true.placed is not on_false.placed
+    ):
         if isinstance(on_true, tuple) and isinstance(on_false, tuple):
             return _select_tuples(pred, on_true, on_false)
         on_true, on_false = _meet_branches(pred, on_true, on_false)
@@ -407,11 +413,12 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
 
 def _meet_branches(pred: Any, on_true: Any, on_false: Any) -> tuple[Tensor, Tensor]:
     x, y = meet(on_true, on_false)
-    spec, shape = x.placed.spec, getattr(pred, "shape", ())
-    if type(spec) is TensorSpec and not spec.rank and type(pred) is Tensor and shape:
-        if y.placed.spec is spec:
-            like = pred.spec.with_dtype(spec.dtype)
-            return broadcast_to(x, like, ()), broadcast_to(y, like, ())
+    spec, like = x.placed.spec, getattr(pred, "spec", None)
+    if y.placed.spec is spec and type(spec) is TensorSpec and type(like) is TensorSpec:
+        if spec.rank or not like.rank:
+            return x, y
+        like = like.with_dtype(spec.dtype)
+        return broadcast_to(x, like, ()), broadcast_to(y, like, ())
     return x, y
 
 
@@ -434,7 +441,7 @@ def _select_tuples(pred: Any, on_true: Any, on_false: Any) -> tuple[Any, ...]:
 
 
 def _select_tuple_tensors(pred: Any, on_true: Tensor, on_false: Tensor) -> Tensor:
-    spec = on_true.placed.spec
+    spec: Any = on_true.placed.spec
     require_dtype(
         spec == on_false.placed.spec, "C2", "the tuples must be of one type", on_false.placed.spec
     )
@@ -450,7 +457,7 @@ def _select_tuple_tensors(pred: Any, on_true: Tensor, on_false: Tensor) -> Tenso
 # --- Clamp ----------------------------------------------------------------------------------------
 
 
-def infer_clamp(low: TensorSpec, x: TensorSpec, high: TensorSpec) -> TensorSpec:
+def infer_clamp(low: Any, x: Any, high: Any) -> Any:
     """C1, C2: bounds that are scalars or of the operand's shape. C3: one element type."""
     if type(x) is not TensorSpec:
         require_dtype(False, "I2", "the operand must be an array", x)
@@ -470,9 +477,7 @@ def _check_bound(spec: Any, x: TensorSpec, what: str, array_label: str, label: s
     if spec.dtype is not x.dtype:
         require_dtype(False, "C3", f"{what} must be of the operand's type {x.dtype}", spec.dtype)
     if spec.rank and (spec.shape != x.shape or spec.dynamic != x.dynamic):
-        require_shape(
-            False, label, f"{what} must be a scalar or of the operand's shape {x}", spec
-        )
+        require_shape(False, label, f"{what} must be a scalar or of the operand's shape {x}", spec)
 
 
 def _clamp_shares(low: Any, x: Any, high: Any) -> tuple[Any, Any, Any]:
@@ -537,7 +542,7 @@ def batch_clamp(
     return bind(op, bounds[0], x, bounds[1])
 
 
-clamp_op = register(Op(
+clamp_op: Op = register(Op(
     name="clamp",
     section="Clamp",
     infer=infer_clamp,
@@ -576,7 +581,8 @@ def clamp(min: Any, operand: Any, max: Any) -> Tensor:
 
     Examples
     --------
-    >>> clamp(0, constant([-1, 5, 9]), 6)
+    >>> from xlapy import ops
+    >>> ops.clamp(0, ops.constant([-1, 5, 9]), 6)
     Tensor([0, 5, 6], s32[3])
     """
     x = operand if type(operand) is Tensor else lift(operand, (min, max))

@@ -15,7 +15,7 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from . import elementwise_kernels as kernels
-from .families import INEXACT, documented, unary
+from .families import INEXACT, document, unary
 from .rules import batch_elementwise, constant_like, linear, zero
 
 
@@ -45,7 +45,7 @@ def _read_convert(reader: Reader, operation: Any) -> Any:
     return bind(convert_element_type_op, *reader.operands(operation), dtype=spec.dtype)
 
 
-convert_element_type_op = register(Op(
+convert_element_type_op: Op = register(Op(
     name="convert_element_type",
     section="ConvertElementType",
     infer=infer_convert,
@@ -84,7 +84,8 @@ def convert_element_type(operand: Any, new_element_type: Any) -> Tensor:
 
     Examples
     --------
-    >>> convert_element_type(constant([1.9, -1.9, 1e10]), "s32")
+    >>> from xlapy import ops
+    >>> ops.convert_element_type(ops.constant([1.9, -1.9, 1e10]), "s32")
     Tensor([         1,         -1, 2147483647], s32[3])
     """
     dtype = as_dtype(new_element_type)
@@ -130,7 +131,7 @@ def _read_bitcast_convert(reader: Reader, operation: Any) -> Any:
     return bind(bitcast_convert_type_op, *reader.operands(operation), dtype=spec.dtype)
 
 
-bitcast_convert_type_op = register(Op(
+bitcast_convert_type_op: Op = register(Op(
     name="bitcast_convert_type",
     section="BitcastConvertType",
     infer=infer_bitcast_convert,
@@ -170,12 +171,11 @@ def bitcast_convert_type(operand: Any, new_element_type: Any) -> Tensor:
 
     Examples
     --------
-    >>> bitcast_convert_type(constant(1.0), "u16")
+    >>> from xlapy import ops
+    >>> ops.bitcast_convert_type(ops.constant(1.0), "u16")
     Tensor([    0, 16256], u16[2])
     """
-    result: Tensor = bind(
-        bitcast_convert_type_op, operand, dtype=as_dtype(new_element_type)
-    )
+    result: Tensor = bind(bitcast_convert_type_op, operand, dtype=as_dtype(new_element_type))
     return result
 
 
@@ -185,16 +185,27 @@ def bitcast_convert_type(operand: Any, new_element_type: Any) -> Tensor:
 def infer_reduce_precision(x: TensorSpec, *, exponent_bits: int, mantissa_bits: int) -> TensorSpec:
     """C2: at least one bit of exponent. C3: mantissa_bits is not negative."""
     require_dtype(
-        type(x) is TensorSpec and x.dtype.kind == "float", "I1", "the operand must be an array of kind float", x
+        type(x) is TensorSpec and x.dtype.kind == "float",
+        "I1",
+        "the operand must be an array of kind float",
+        x,
     )
-    require(type(exponent_bits) is int and exponent_bits >= 1, "C2", "exponent_bits must be positive", exponent_bits)
     require(
-        type(mantissa_bits) is int and mantissa_bits >= 0, "C3", "mantissa_bits must not be negative", mantissa_bits
+        type(exponent_bits) is int and exponent_bits >= 1,
+        "C2",
+        "exponent_bits must be positive",
+        exponent_bits,
+    )
+    require(
+        type(mantissa_bits) is int and mantissa_bits >= 0,
+        "C3",
+        "mantissa_bits must not be negative",
+        mantissa_bits,
     )
     return x
 
 
-reduce_precision_op = register(Op(
+reduce_precision_op: Op = register(Op(
     name="reduce_precision",
     section="ReducePrecision",
     infer=infer_reduce_precision,
@@ -239,7 +250,8 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Te
 
     Examples
     --------
-    >>> reduce_precision(constant([1.0, 3.14159]), 8, 7)
+    >>> from xlapy import ops
+    >>> ops.reduce_precision(ops.constant([1.0, 3.14159]), 8, 7)
     Tensor([1.      , 3.140625], f32[2])
     """
     result: Tensor = bind(
@@ -265,39 +277,42 @@ def _transpose_imag(g: Any, x: Any) -> Any:
     return bind(lookup("complex"), constant_like(g, 0), bind(lookup("neg"), g))
 
 
-real_op = unary(
+real_op: Op = unary(
     "real", "stablehlo.real", section="Real", dtypes=INEXACT, kernel=kernels.real,
     ad=linear(_transpose_real), result=lambda d: d.real_part,
 )  # fmt: skip
 
 
-@documented(real_op, INEXACT, "unary")
 def real(operand: Any) -> Tensor:
     """The real part; a real operand itself.
 
     Examples
     --------
-    >>> real(constant([1 + 2j]))
+    >>> from xlapy import ops
+    >>> ops.real(ops.constant([1 + 2j]))
     Tensor([1.], f32[1])
     """
     result: Tensor = bind(real_op, operand)
     return result
 
 
-imag_op = unary(
+imag_op: Op = unary(
     "imag", "stablehlo.imag", section="Imag", dtypes=INEXACT, kernel=kernels.imag,
     ad=linear(_transpose_imag), result=lambda d: d.real_part,
 )  # fmt: skip
 
 
-@documented(imag_op, INEXACT, "unary")
 def imag(operand: Any) -> Tensor:
     """The imaginary part; 0 for a real operand.
 
     Examples
     --------
-    >>> imag(constant([1 + 2j]))
+    >>> from xlapy import ops
+    >>> ops.imag(ops.constant([1 + 2j]))
     Tensor([2.], f32[1])
     """
     result: Tensor = bind(imag_op, operand)
     return result
+
+
+document(real, imag)

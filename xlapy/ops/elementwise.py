@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xlapy.specs import TensorSpec, require_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import bind
-from xlapy.trace.op import lookup
+from xlapy.trace.op import Op, lookup
 
 from . import elementwise_kernels as kernels
-from .comparison import clamp, compare, eq, gt, lt, select
+from .comparison import eq, gt, lt, select
 from .families import (
     ANY,
     FLOAT,
@@ -22,8 +23,9 @@ from .families import (
     INTEGER,
     LOGICAL,
     NUMBER,
+    REAL,
     binary,
-    documented,
+    document,
     meet,
     unary,
 )
@@ -31,21 +33,21 @@ from .rules import bilinear, constant_like, elementwise, linear, zero
 
 # --- arithmetic -----------------------------------------------------------------------------------
 
-add_op = binary(
+add_op: Op = binary(
     "add", "stablehlo.add", section="Add", dtypes=ANY, kernel=kernels.add,
     ad=elementwise(lambda g, x, y, out: g, lambda g, x, y, out: g),
 )  # fmt: skip
 
 
-@documented(add_op, ANY, "binary")
 def add(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The sum; of truth values the disjunction. Integers wrap.
 
     Examples
     --------
-    >>> add(constant([1, 2]), 3)
+    >>> from xlapy import ops
+    >>> ops.add(ops.constant([1, 2]), 3)
     Tensor([4, 5], s32[2])
-    >>> add(constant([[1, 2], [3, 4]]), constant([10, 20]), broadcast_dimensions=[0])
+    >>> ops.add(ops.constant([[1, 2], [3, 4]]), ops.constant([10, 20]), broadcast_dimensions=[0])
     Tensor([[11, 12],
             [23, 24]], s32[2,2])
     """
@@ -55,19 +57,19 @@ def add(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     return result
 
 
-sub_op = binary(
+sub_op: Op = binary(
     "sub", "stablehlo.subtract", section="Sub", dtypes=NUMBER, kernel=kernels.subtract,
     ad=elementwise(lambda g, x, y, out: g, lambda g, x, y, out: neg(g)),
 )  # fmt: skip
 
 
-@documented(sub_op, NUMBER, "binary")
 def sub(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The difference. Integers wrap.
 
     Examples
     --------
-    >>> sub(constant([1, 2]), 3)
+    >>> from xlapy import ops
+    >>> ops.sub(ops.constant([1, 2]), 3)
     Tensor([-2, -1], s32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -76,19 +78,19 @@ def sub(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     return result
 
 
-mul_op = binary(
+mul_op: Op = binary(
     "mul", "stablehlo.multiply", section="Mul", dtypes=ANY, kernel=kernels.multiply,
     ad=bilinear(lambda g, x, y: mul(g, y), lambda g, x, y: mul(g, x)),
 )  # fmt: skip
 
 
-@documented(mul_op, ANY, "binary")
 def mul(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The product; of truth values the conjunction. Integers wrap.
 
     Examples
     --------
-    >>> mul(constant([1, 2]), 3)
+    >>> from xlapy import ops
+    >>> ops.mul(ops.constant([1, 2]), 3)
     Tensor([3, 6], s32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -97,7 +99,7 @@ def mul(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     return result
 
 
-div_op = binary(
+div_op: Op = binary(
     "div", "stablehlo.divide", section="Div", dtypes=NUMBER, kernel=kernels.divide,
     ad=elementwise(
         lambda g, x, y, out: div(g, y), lambda g, x, y, out: neg(div(mul(g, out), y))
@@ -105,7 +107,6 @@ div_op = binary(
 )  # fmt: skip
 
 
-@documented(div_op, NUMBER, "binary")
 def div(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The quotient; of integers it is cut towards zero.
 
@@ -114,7 +115,8 @@ def div(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
 
     Examples
     --------
-    >>> div(constant([7, -7, 7]), constant([2, 2, 0]))
+    >>> from xlapy import ops
+    >>> ops.div(ops.constant([7, -7, 7]), ops.constant([2, 2, 0]))
     Tensor([ 3, -3, -1], s32[3])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -128,13 +130,12 @@ def _pull_rem_rhs(g: Any, x: Any, y: Any, out: Any) -> Any:
     return neg(mul(g, bind(lookup("round_nearest_even"), div(sub(x, out), y))))
 
 
-rem_op = binary(
-    "rem", "stablehlo.remainder", section="Rem", dtypes=NUMBER, kernel=kernels.remainder,
+rem_op: Op = binary(
+    "rem", "stablehlo.remainder", section="Rem", dtypes=REAL, kernel=kernels.remainder,
     ad=elementwise(lambda g, x, y, out: g, _pull_rem_rhs),
 )  # fmt: skip
 
 
-@documented(rem_op, NUMBER, "binary")
 def rem(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The rest of the division that is cut towards zero: it has the sign of `lhs`.
 
@@ -142,7 +143,8 @@ def rem(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
 
     Examples
     --------
-    >>> rem(constant([7, -7, 7]), constant([3, 3, 0]))
+    >>> from xlapy import ops
+    >>> ops.rem(ops.constant([7, -7, 7]), ops.constant([3, 3, 0]))
     Tensor([ 1, -1,  7], s32[3])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -164,13 +166,12 @@ def _pull_pow_rhs(g: Any, x: Any, y: Any, out: Any) -> Any:
     return mul(g, mul(out, bind(lookup("log"), base)))
 
 
-pow_op = binary(
+pow_op: Op = binary(
     "pow", "stablehlo.power", section="Pow", dtypes=NUMBER, kernel=kernels.power,
     ad=elementwise(_pull_pow_lhs, _pull_pow_rhs),
 )  # fmt: skip
 
 
-@documented(pow_op, NUMBER, "binary")
 def pow(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """`lhs` to the power of `rhs`.
 
@@ -179,7 +180,8 @@ def pow(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
 
     Examples
     --------
-    >>> pow(constant([2, -1, 2]), constant([5, 3, -1]))
+    >>> from xlapy import ops
+    >>> ops.pow(ops.constant([2, -1, 2]), ops.constant([5, 3, -1]))
     Tensor([32, -1,  0], s32[3])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -194,7 +196,7 @@ def _share(g: Any, wins: Any, x: Any, y: Any) -> Any:
     return select(wins, g, select(eq(x, y), half, constant_like(g, 0)))
 
 
-max_op = binary(
+max_op: Op = binary(
     "max", "stablehlo.maximum", section="Max", dtypes=ANY, kernel=kernels.maximum,
     ad=elementwise(
         lambda g, x, y, out: _share(g, gt(x, y), x, y), lambda g, x, y, out: _share(g, gt(y, x), x, y)
@@ -202,7 +204,6 @@ max_op = binary(
 )  # fmt: skip
 
 
-@documented(max_op, ANY, "binary")
 def max(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The larger of two; of truth values the disjunction.
 
@@ -210,7 +211,8 @@ def max(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
 
     Examples
     --------
-    >>> max(constant([1.0, 5.0]), 3.0)
+    >>> from xlapy import ops
+    >>> ops.max(ops.constant([1.0, 5.0]), 3.0)
     Tensor([3., 5.], f32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -219,7 +221,7 @@ def max(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     return result
 
 
-min_op = binary(
+min_op: Op = binary(
     "min", "stablehlo.minimum", section="Min", dtypes=ANY, kernel=kernels.minimum,
     ad=elementwise(
         lambda g, x, y, out: _share(g, lt(x, y), x, y), lambda g, x, y, out: _share(g, lt(y, x), x, y)
@@ -227,7 +229,6 @@ min_op = binary(
 )  # fmt: skip
 
 
-@documented(min_op, ANY, "binary")
 def min(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The smaller of two; of truth values the conjunction.
 
@@ -235,7 +236,8 @@ def min(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
 
     Examples
     --------
-    >>> min(constant([1.0, 5.0]), 3.0)
+    >>> from xlapy import ops
+    >>> ops.min(ops.constant([1.0, 5.0]), 3.0)
     Tensor([1., 3.], f32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -248,7 +250,7 @@ def _pull_atan2(g: Any, along: Any, x: Any, y: Any) -> Any:
     return div(mul(g, along), add(mul(x, x), mul(y, y)))
 
 
-atan2_op = binary(
+atan2_op: Op = binary(
     "atan2", "stablehlo.atan2", section="Atan2", dtypes=INEXACT, kernel=kernels.atan2,
     ad=elementwise(
         lambda g, y, x, out: _pull_atan2(g, x, x, y), lambda g, y, x, out: neg(_pull_atan2(g, y, x, y))
@@ -256,13 +258,13 @@ atan2_op = binary(
 )  # fmt: skip
 
 
-@documented(atan2_op, INEXACT, "binary")
 def atan2(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The angle of the point whose ordinate is `lhs` and whose abscissa is `rhs`, in radians in [-pi, pi].
 
     Examples
     --------
-    >>> atan2(constant([0.0, 1.0]), constant([-1.0, 0.0]))
+    >>> from xlapy import ops
+    >>> ops.atan2(ops.constant([0.0, 1.0]), ops.constant([-1.0, 0.0]))
     Tensor([3.1415927, 1.5707964], f32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -271,20 +273,25 @@ def atan2(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None)
     return result
 
 
-complex_op = binary(
+def _check_part(x: TensorSpec) -> None:
+    if x.dtype.bits < 32:
+        require_dtype(False, "I1", "the operands must be of type f32 or f64", x)
+
+
+complex_op: Op = binary(
     "complex", "stablehlo.complex", section="Complex", dtypes=FLOAT, kernel=kernels.complex_,
     ad=linear(lambda g, x, y: (bind(lookup("real"), g), neg(bind(lookup("imag"), g))), wrt=None),
-    result=lambda d: "c64" if d.bits == 32 else "c128",
+    result=lambda d: "c64" if d.bits == 32 else "c128", check_operand=_check_part,
 )  # fmt: skip
 
 
-@documented(complex_op, FLOAT, "binary")
 def complex(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The complex numbers with real part `lhs` and imaginary part `rhs`, both f32 or both f64.
 
     Examples
     --------
-    >>> complex(constant([1.0]), constant([2.0]))
+    >>> from xlapy import ops
+    >>> ops.complex(ops.constant([1.0]), ops.constant([2.0]))
     Tensor([1.+2.j], c64[1])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
@@ -293,18 +300,25 @@ def complex(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = Non
     return result
 
 
-mulhi_op = binary(
-    "mulhi", "chlo.mulhi", section="CHLO", dtypes=INTEGER, kernel=kernels.mulhi, ad=zero
-)
+def _check_bytes(x: TensorSpec) -> None:
+    """X1: XLA's composition of mulhi is wrong for 4 bits."""
+    if x.dtype.bits < 8:
+        require_dtype(False, "X1", "the operands must be integers of 8 bits or more", x)
 
 
-@documented(mulhi_op, INTEGER, "binary")
+mulhi_op: Op = binary(
+    "mulhi", "chlo.mulhi", section="CHLO", dtypes=INTEGER, kernel=kernels.mulhi, ad=zero,
+    check_operand=_check_bytes,
+)  # fmt: skip
+
+
 def mulhi(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The upper half of the product of twice the width.
 
     Examples
     --------
-    >>> mulhi(constant([2**30, -1]), 8)
+    >>> from xlapy import ops
+    >>> ops.mulhi(ops.constant([2**30, -1]), 8)
     Tensor([ 2, -1], s32[2])
     """
     x, y = meet(lhs, rhs, broadcast_dimensions)
@@ -312,19 +326,26 @@ def mulhi(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None)
     return result
 
 
-next_after_op = binary(
+def _check_signed(x: TensorSpec) -> None:
+    """X1: XLA's composition of next_after takes the top bit for a sign."""
+    if x.dtype.name == "f8e8m0fnu":
+        require_dtype(False, "X1", "the operands must be of a float type with a sign", x)
+
+
+next_after_op: Op = binary(
     "next_after", "chlo.next_after", section="CHLO", dtypes=FLOAT, kernel=kernels.next_after,
+    check_operand=_check_signed,
     ad=elementwise(lambda g, x, y, out: g, None),
 )  # fmt: skip
 
 
-@documented(next_after_op, FLOAT, "binary")
 def next_after(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The neighbour of `lhs` among the numbers of its type, in the direction of `rhs`; `rhs` where they are equal.
 
     Examples
     --------
-    >>> next_after(constant([1.0, 1.0]), constant([2.0, 1.0]))
+    >>> from xlapy import ops
+    >>> ops.next_after(ops.constant([1.0, 1.0]), ops.constant([2.0, 1.0]))
     Tensor([1.0000001, 1.       ], f32[2])
     """
     x, y = meet(lhs, rhs, broadcast_dimensions)
@@ -332,19 +353,19 @@ def next_after(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = 
     return result
 
 
-neg_op = unary(
+neg_op: Op = unary(
     "neg", "stablehlo.negate", section="Neg", dtypes=NUMBER, kernel=kernels.negate,
     ad=linear(lambda g, x: neg(g)),
 )  # fmt: skip
 
 
-@documented(neg_op, NUMBER, "unary")
 def neg(operand: Any) -> Tensor:
     """The negative. Integers wrap, so the least one stays itself.
 
     Examples
     --------
-    >>> neg(constant([1.0, -2.0]))
+    >>> from xlapy import ops
+    >>> ops.neg(ops.constant([1.0, -2.0]))
     Tensor([-1.,  2.], f32[2])
     """
     result: Tensor = bind(neg_op, operand)
@@ -353,34 +374,34 @@ def neg(operand: Any) -> Tensor:
 
 # --- bits -----------------------------------------------------------------------------------------
 
-and_op = binary(
+and_op: Op = binary(
     "and", "stablehlo.and", section="And", dtypes=LOGICAL, kernel=kernels.and_, ad=zero
 )
-or_op = binary("or", "stablehlo.or", section="Or", dtypes=LOGICAL, kernel=kernels.or_, ad=zero)
-xor_op = binary(
+or_op: Op = binary("or", "stablehlo.or", section="Or", dtypes=LOGICAL, kernel=kernels.or_, ad=zero)
+xor_op: Op = binary(
     "xor", "stablehlo.xor", section="Xor", dtypes=LOGICAL, kernel=kernels.xor, ad=zero
 )
-shift_left_op = binary(
+shift_left_op: Op = binary(
     "shift_left", "stablehlo.shift_left", section="ShiftLeft", dtypes=INTEGER,
     kernel=kernels.shift_left, ad=zero,
 )  # fmt: skip
-shift_right_arithmetic_op = binary(
+shift_right_arithmetic_op: Op = binary(
     "shift_right_arithmetic", "stablehlo.shift_right_arithmetic", section="ShiftRightArithmetic",
     dtypes=INTEGER, kernel=kernels.shift_right_arithmetic, ad=zero,
 )  # fmt: skip
-shift_right_logical_op = binary(
+shift_right_logical_op: Op = binary(
     "shift_right_logical", "stablehlo.shift_right_logical", section="ShiftRightLogical",
     dtypes=INTEGER, kernel=kernels.shift_right_logical, ad=zero,
 )  # fmt: skip
 
 
-@documented(and_op, LOGICAL, "binary")
 def and_(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Bit by bit and; of truth values the conjunction.
 
     Examples
     --------
-    >>> and_(constant([6, 5]), 3)
+    >>> from xlapy import ops
+    >>> ops.and_(ops.constant([6, 5]), 3)
     Tensor([2, 1], s32[2])
     """
     x, y = meet(lhs, rhs, broadcast_dimensions)
@@ -388,13 +409,13 @@ def and_(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) 
     return result
 
 
-@documented(or_op, LOGICAL, "binary")
 def or_(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Bit by bit or; of truth values the disjunction.
 
     Examples
     --------
-    >>> or_(constant([6, 5]), 3)
+    >>> from xlapy import ops
+    >>> ops.or_(ops.constant([6, 5]), 3)
     Tensor([7, 7], s32[2])
     """
     x, y = meet(lhs, rhs, broadcast_dimensions)
@@ -402,13 +423,13 @@ def or_(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     return result
 
 
-@documented(xor_op, LOGICAL, "binary")
 def xor(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """Bit by bit exclusive or; of truth values whether they differ.
 
     Examples
     --------
-    >>> xor(constant([6, 5]), 3)
+    >>> from xlapy import ops
+    >>> ops.xor(ops.constant([6, 5]), 3)
     Tensor([5, 6], s32[2])
     """
     x, y = meet(lhs, rhs, broadcast_dimensions)
@@ -416,13 +437,13 @@ def xor(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     return result
 
 
-@documented(shift_left_op, INTEGER, "binary")
 def shift_left(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The bits of `lhs` moved up by `rhs` places; 0 if `rhs` is negative or not less than the width.
 
     Examples
     --------
-    >>> shift_left(constant([1, 3, 1]), constant([4, 1, 32]))
+    >>> from xlapy import ops
+    >>> ops.shift_left(ops.constant([1, 3, 1]), ops.constant([4, 1, 32]))
     Tensor([16,  6,  0], s32[3])
     """
     x, y = meet(lhs, rhs, broadcast_dimensions)
@@ -430,7 +451,6 @@ def shift_left(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = 
     return result
 
 
-@documented(shift_right_arithmetic_op, INTEGER, "binary")
 def shift_right_arithmetic(
     lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
 ) -> Tensor:
@@ -440,7 +460,8 @@ def shift_right_arithmetic(
 
     Examples
     --------
-    >>> shift_right_arithmetic(constant([-8, 8, -8]), constant([1, 1, 32]))
+    >>> from xlapy import ops
+    >>> ops.shift_right_arithmetic(ops.constant([-8, 8, -8]), ops.constant([1, 1, 32]))
     Tensor([-4,  4, -1], s32[3])
     """
     x, y = meet(lhs, rhs, broadcast_dimensions)
@@ -448,7 +469,6 @@ def shift_right_arithmetic(
     return result
 
 
-@documented(shift_right_logical_op, INTEGER, "binary")
 def shift_right_logical(
     lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None
 ) -> Tensor:
@@ -458,9 +478,33 @@ def shift_right_logical(
 
     Examples
     --------
-    >>> shift_right_logical(constant([-8, 8, -8]), constant([1, 1, 32]))
+    >>> from xlapy import ops
+    >>> ops.shift_right_logical(ops.constant([-8, 8, -8]), ops.constant([1, 1, 32]))
     Tensor([2147483644,          4,          0], s32[3])
     """
     x, y = meet(lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(shift_right_logical_op, x, y)
     return result
+
+
+document(
+    add,
+    sub,
+    mul,
+    div,
+    rem,
+    pow,
+    max,
+    min,
+    atan2,
+    complex,
+    mulhi,
+    next_after,
+    neg,
+    and_,
+    or_,
+    xor,
+    shift_left,
+    shift_right_arithmetic,
+    shift_right_logical,
+)

@@ -5,69 +5,72 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xlapy.dtypes import as_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import bind
-from xlapy.trace.op import lookup
+from xlapy.trace.op import Hlo, Op, lookup
 
 from . import elementwise_kernels as kernels
 from .accuracy import accuracy, accurate_hlo, check_accuracy
 from .comparison import compare, select
 from .elementwise import add, div, mul, neg, sub
-from .families import FLOAT, INEXACT, INTEGER, LOGICAL, SIGNED, documented, unary
+from .families import FLOAT, INEXACT, INTEGER, LOGICAL, SIGNED, document, unary, write_composed
 from .rules import Rules, constant_like, elementwise, zero
 
 # --- rounding and tests --------------------------------------------------------------------------
 
-ceil_op = unary(
+ceil_op: Op = unary(
     "ceil", "stablehlo.ceil", section="Ceil", dtypes=FLOAT,
     kernel=kernels.ceil, ad=zero,
 )  # fmt: skip
 
 
-@documented(ceil_op, FLOAT, "unary")
 def ceil(operand: Any) -> Tensor:
     """The least whole number that is not below the operand.
 
     Examples
     --------
-    >>> ceil(constant([1.5, -1.5]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.ceil(ops.constant([1.5, -1.5]))
+    Tensor([ 2., -1.], f32[2])
     """
     result: Tensor = bind(ceil_op, operand)
     return result
 
-floor_op = unary(
+
+floor_op: Op = unary(
     "floor", "stablehlo.floor", section="Floor", dtypes=FLOAT,
     kernel=kernels.floor, ad=zero,
 )  # fmt: skip
 
 
-@documented(floor_op, FLOAT, "unary")
 def floor(operand: Any) -> Tensor:
     """The greatest whole number that is not above the operand.
 
     Examples
     --------
-    >>> floor(constant([1.5, -1.5]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.floor(ops.constant([1.5, -1.5]))
+    Tensor([ 1., -2.], f32[2])
     """
     result: Tensor = bind(floor_op, operand)
     return result
 
-round_nearest_afz_op = unary(
+
+round_nearest_afz_op: Op = unary(
     "round_nearest_afz", "stablehlo.round_nearest_afz", section="RoundNearestAfz", dtypes=FLOAT,
     kernel=kernels.round_nearest_afz, ad=zero,
 )  # fmt: skip
 
 
-@documented(round_nearest_afz_op, FLOAT, "unary")
 def round_nearest_afz(operand: Any) -> Tensor:
     """The nearest whole number; halves go away from zero.
 
     Examples
     --------
-    >>> round_nearest_afz(constant([0.5, 1.5, -2.5]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.round_nearest_afz(ops.constant([0.5, 1.5, -2.5]))
+    Tensor([ 1.,  2., -3.], f32[3])
     """
     result: Tensor = bind(round_nearest_afz_op, operand)
     return result
@@ -96,316 +99,357 @@ def round(operand: Any) -> Tensor:
 
     Examples
     --------
-    >>> round(constant([0.5, 1.5, -2.5]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.round(ops.constant([0.5, 1.5, -2.5]))
+    Tensor([ 1.,  2., -3.], f32[3])
     """
     result: Tensor = bind(round_nearest_afz_op, operand)
     return result
 
-round_nearest_even_op = unary(
+
+round_nearest_even_op: Op = unary(
     "round_nearest_even", "stablehlo.round_nearest_even", section="RoundNearestEven", dtypes=FLOAT,
     kernel=kernels.round_nearest_even, ad=zero,
 )  # fmt: skip
 
 
-@documented(round_nearest_even_op, FLOAT, "unary")
 def round_nearest_even(operand: Any) -> Tensor:
     """The nearest whole number; halves go to the even one.
 
     Examples
     --------
-    >>> round_nearest_even(constant([0.5, 1.5, -2.5]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.round_nearest_even(ops.constant([0.5, 1.5, -2.5]))
+    Tensor([ 0.,  2., -2.], f32[3])
     """
     result: Tensor = bind(round_nearest_even_op, operand)
     return result
 
-not_op = unary(
+
+not_op: Op = unary(
     "not", "stablehlo.not", section="Not", dtypes=LOGICAL,
     kernel=kernels.not_, ad=zero,
 )  # fmt: skip
 
 
-@documented(not_op, LOGICAL, "unary")
 def not_(operand: Any) -> Tensor:
     """Every bit inverted; of truth values the opposite.
 
     Examples
     --------
-    >>> not_(constant([True, False]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.not_(ops.constant([True, False]))
+    Tensor([False,  True], pred[2])
     """
     result: Tensor = bind(not_op, operand)
     return result
 
-population_count_op = unary(
-    "population_count", "stablehlo.popcnt", section="PopulationCount", dtypes=INTEGER,
-    kernel=kernels.popcnt, ad=zero,
+
+def _population_of_signed_nibbles(x: Any) -> Any:
+    bits = bind(lookup("bitcast_convert_type"), x, dtype=as_dtype("u4"))
+    return bind(lookup("bitcast_convert_type"), bind(population_count_op, bits), dtype=x.dtype)
+
+
+def _write_population_count(writer: Any, instruction: Any) -> None:
+    # XLA on the CPU counts the extended sign of an s4 along.
+    if instruction.results[0].spec.dtype.name == "s4":
+        write_composed(writer, instruction, _population_of_signed_nibbles)
+    else:
+        writer.line("stablehlo.popcnt", instruction)
+
+
+population_count_op: Op = unary(
+    "population_count", Hlo("stablehlo.popcnt", write=_write_population_count),
+    section="PopulationCount", dtypes=INTEGER, kernel=kernels.popcnt, ad=zero,
 )  # fmt: skip
 
 
-@documented(population_count_op, INTEGER, "unary")
 def population_count(operand: Any) -> Tensor:
     """The number of bits that are 1.
 
     Examples
     --------
-    >>> population_count(constant([0, 7, -1]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.population_count(ops.constant([0, 7, -1]))
+    Tensor([ 0,  3, 32], s32[3])
     """
     result: Tensor = bind(population_count_op, operand)
     return result
 
-clz_op = unary(
+
+clz_op: Op = unary(
     "clz", "stablehlo.count_leading_zeros", section="Clz", dtypes=INTEGER,
     kernel=kernels.count_leading_zeros, ad=zero,
 )  # fmt: skip
 
 
-@documented(clz_op, INTEGER, "unary")
 def clz(operand: Any) -> Tensor:
     """The number of zero bits above the highest 1; the width for 0.
 
     Examples
     --------
-    >>> clz(constant([0, 1, -1]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.clz(ops.constant([0, 1, -1]))
+    Tensor([32, 31,  0], s32[3])
     """
     result: Tensor = bind(clz_op, operand)
     return result
 
-is_finite_op = unary(
+
+is_finite_op: Op = unary(
     "is_finite", "stablehlo.is_finite", section="IsFinite", dtypes=FLOAT,
     kernel=kernels.is_finite, ad=zero, result=lambda d: "pred",
 )  # fmt: skip
 
 
-@documented(is_finite_op, FLOAT, "unary")
 def is_finite(operand: Any) -> Tensor:
     """Whether the operand is neither infinite nor nan.
 
     Examples
     --------
-    >>> is_finite(constant([1.0, float("inf")]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.is_finite(ops.constant([1.0, float("inf")]))
+    Tensor([ True, False], pred[2])
     """
     result: Tensor = bind(is_finite_op, operand)
     return result
 
+
 # --- elementary functions ------------------------------------------------------------------------
 
-exp_op = unary(
+exp_op: Op = unary(
     "exp", accurate_hlo("exp", "stablehlo.exponential"), section="Exp", dtypes=INEXACT,
     kernel=kernels.exponential, derivative=lambda x, y: y, check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(exp_op, INEXACT, "accurate")
 def exp(operand: Any, result_accuracy: Any = None) -> Tensor:
-    """e to the power of the operand.
+    """Euler's number to the power of the operand.
 
     Examples
     --------
-    >>> exp(constant([0.0, 1.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.exp(ops.constant([0.0, 1.0]))
+    Tensor([1.       , 2.7182817], f32[2])
     """
     result: Tensor = bind(exp_op, operand, **accuracy(result_accuracy))
     return result
 
-expm1_op = unary(
+
+expm1_op: Op = unary(
     "expm1", accurate_hlo("expm1", "stablehlo.exponential_minus_one"), section="Expm1", dtypes=INEXACT,
     kernel=kernels.exponential_minus_one, derivative=lambda x, y: exp(x), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(expm1_op, INEXACT, "accurate")
 def expm1(operand: Any, result_accuracy: Any = None) -> Tensor:
-    """e to the power of the operand, less 1, exact near 0.
+    """Euler's number to the power of the operand, less 1, exact near 0.
 
     Examples
     --------
-    >>> expm1(constant([0.0, 1e-6]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.expm1(ops.constant([0.0, 1e-6]))
+    Tensor([0.0000000e+00, 1.0000005e-06], f32[2])
     """
     result: Tensor = bind(expm1_op, operand, **accuracy(result_accuracy))
     return result
 
-log_op = unary(
+
+log_op: Op = unary(
     "log", accurate_hlo("log", "stablehlo.log"), section="Log", dtypes=INEXACT,
     kernel=kernels.log, ad=elementwise(lambda g, x, y: div(g, x)), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(log_op, INEXACT, "accurate")
 def log(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The natural logarithm: -inf for 0, nan for negative reals.
 
     Examples
     --------
-    >>> log(constant([1.0, 0.0, -1.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.log(ops.constant([1.0, 0.0, -1.0]))
+    Tensor([  0., -inf,  nan], f32[3])
     """
     result: Tensor = bind(log_op, operand, **accuracy(result_accuracy))
     return result
 
-log1p_op = unary(
+
+log1p_op: Op = unary(
     "log1p", accurate_hlo("log1p", "stablehlo.log_plus_one"), section="Log1p", dtypes=INEXACT,
-    kernel=kernels.log_plus_one, ad=elementwise(lambda g, x, y: div(g, add(x, constant_like(x, 1)))), check=check_accuracy,
+    kernel=kernels.log_plus_one,
+    ad=elementwise(lambda g, x, y: div(g, add(x, constant_like(x, 1)))), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(log1p_op, INEXACT, "accurate")
 def log1p(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The natural logarithm of 1 more than the operand, exact near 0.
 
     Examples
     --------
-    >>> log1p(constant([0.0, 1e-6]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.log1p(ops.constant([0.0, 1e-6]))
+    Tensor([0.000000e+00, 9.999995e-07], f32[2])
     """
     result: Tensor = bind(log1p_op, operand, **accuracy(result_accuracy))
     return result
 
-logistic_op = unary(
+
+logistic_op: Op = unary(
     "logistic", accurate_hlo("logistic", "stablehlo.logistic"), section="Logistic", dtypes=INEXACT,
     kernel=kernels.logistic, derivative=lambda x, y: mul(y, sub(constant_like(y, 1), y)), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(logistic_op, INEXACT, "accurate")
 def logistic(operand: Any, result_accuracy: Any = None) -> Tensor:
     """1 / (1 + e^-x).
 
     Examples
     --------
-    >>> logistic(constant([0.0, 100.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.logistic(ops.constant([0.0, 100.0]))
+    Tensor([0.5, 1. ], f32[2])
     """
     result: Tensor = bind(logistic_op, operand, **accuracy(result_accuracy))
     return result
 
-rsqrt_op = unary(
+
+rsqrt_op: Op = unary(
     "rsqrt", accurate_hlo("rsqrt", "stablehlo.rsqrt"), section="Rsqrt", dtypes=INEXACT,
     kernel=kernels.rsqrt, derivative=lambda x, y: div(mul(constant_like(y, -0.5), y), x), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(rsqrt_op, INEXACT, "accurate")
 def rsqrt(operand: Any, result_accuracy: Any = None) -> Tensor:
     """One over the square root.
 
     Examples
     --------
-    >>> rsqrt(constant([4.0, 0.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.rsqrt(ops.constant([4.0, 0.0]))
+    Tensor([0.5, inf], f32[2])
     """
     result: Tensor = bind(rsqrt_op, operand, **accuracy(result_accuracy))
     return result
 
-sqrt_op = unary(
+
+sqrt_op: Op = unary(
     "sqrt", accurate_hlo("sqrt", "stablehlo.sqrt"), section="Sqrt", dtypes=INEXACT,
     kernel=kernels.sqrt, ad=elementwise(lambda g, x, y: div(mul(g, constant_like(y, 0.5)), y)), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(sqrt_op, INEXACT, "accurate")
 def sqrt(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The square root; nan for negative reals, the principal root of complex numbers.
 
     Examples
     --------
-    >>> sqrt(constant([4.0, -1.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.sqrt(ops.constant([4.0, -1.0]))
+    Tensor([ 2., nan], f32[2])
     """
     result: Tensor = bind(sqrt_op, operand, **accuracy(result_accuracy))
     return result
 
-cbrt_op = unary(
-    "cbrt", accurate_hlo("cbrt", "stablehlo.cbrt"), section="Cbrt", dtypes=INEXACT,
-    kernel=kernels.cbrt, ad=elementwise(lambda g, x, y: div(g, mul(constant_like(y, 3), mul(y, y)))), check=check_accuracy,
+
+def _complex_cbrt(z: Any) -> Any:
+    """The principal cube root, in polar form."""
+    x, y = bind(lookup("real"), z), bind(lookup("imag"), z)
+    size = bind(cbrt_op, abs(z))
+    angle = div(bind(lookup("atan2"), y, x), constant_like(x, 3))
+    return bind(lookup("complex"), mul(size, cos(angle)), mul(size, sin(angle)))
+
+
+cbrt_op: Op = unary(
+    "cbrt", accurate_hlo("cbrt", "stablehlo.cbrt", _complex_cbrt), section="Cbrt", dtypes=INEXACT,
+    kernel=kernels.cbrt,
+    ad=elementwise(lambda g, x, y: div(g, mul(constant_like(y, 3), mul(y, y)))), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(cbrt_op, INEXACT, "accurate")
 def cbrt(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The cube root; of complex numbers the principal one.
 
     Examples
     --------
-    >>> cbrt(constant([8.0, -8.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.cbrt(ops.constant([8.0, -8.0]))
+    Tensor([ 2., -2.], f32[2])
     """
     result: Tensor = bind(cbrt_op, operand, **accuracy(result_accuracy))
     return result
 
-sin_op = unary(
+
+sin_op: Op = unary(
     "sin", accurate_hlo("sin", "stablehlo.sine"), section="Sin", dtypes=INEXACT,
     kernel=kernels.sine, derivative=lambda x, y: cos(x), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(sin_op, INEXACT, "accurate")
 def sin(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The sine of an angle in radians.
 
     Examples
     --------
-    >>> sin(constant([0.0, 1.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.sin(ops.constant([0.0, 1.0]))
+    Tensor([0.        , 0.84147096], f32[2])
     """
     result: Tensor = bind(sin_op, operand, **accuracy(result_accuracy))
     return result
 
-cos_op = unary(
+
+cos_op: Op = unary(
     "cos", accurate_hlo("cos", "stablehlo.cosine"), section="Cos", dtypes=INEXACT,
     kernel=kernels.cosine, derivative=lambda x, y: neg(sin(x)), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(cos_op, INEXACT, "accurate")
 def cos(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The cosine of an angle in radians.
 
     Examples
     --------
-    >>> cos(constant([0.0, 1.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.cos(ops.constant([0.0, 1.0]))
+    Tensor([1.       , 0.5403023], f32[2])
     """
     result: Tensor = bind(cos_op, operand, **accuracy(result_accuracy))
     return result
 
-tan_op = unary(
+
+tan_op: Op = unary(
     "tan", accurate_hlo("tan", "stablehlo.tan"), section="Tan", dtypes=INEXACT,
     kernel=kernels.tan, derivative=lambda x, y: add(constant_like(y, 1), mul(y, y)), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(tan_op, INEXACT, "accurate")
 def tan(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The tangent of an angle in radians.
 
     Examples
     --------
-    >>> tan(constant([0.0, 1.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.tan(ops.constant([0.0, 1.0]))
+    Tensor([0.       , 1.5574077], f32[2])
     """
     result: Tensor = bind(tan_op, operand, **accuracy(result_accuracy))
     return result
 
-tanh_op = unary(
+
+tanh_op: Op = unary(
     "tanh", accurate_hlo("tanh", "stablehlo.tanh"), section="Tanh", dtypes=INEXACT,
     kernel=kernels.tanh, derivative=lambda x, y: sub(constant_like(y, 1), mul(y, y)), check=check_accuracy,
 )  # fmt: skip
 
 
-@documented(tanh_op, INEXACT, "accurate")
 def tanh(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The hyperbolic tangent.
 
     Examples
     --------
-    >>> tanh(constant([0.0, 1.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.tanh(ops.constant([0.0, 1.0]))
+    Tensor([0.       , 0.7615942], f32[2])
     """
     result: Tensor = bind(tanh_op, operand, **accuracy(result_accuracy))
     return result
@@ -436,13 +480,12 @@ def _widened(g: Any, x: Any) -> Any:
     return g if g.dtype is x.dtype else bind(lookup("complex"), g, constant_like(g, 0))
 
 
-abs_op = unary(
+abs_op: Op = unary(
     "abs", "stablehlo.abs", section="Abs", dtypes=SIGNED, kernel=kernels.abs_,
     ad=Rules(_jvp_abs, _vjp_abs), result=lambda d: d.real_part,
 )  # fmt: skip
 
 
-@documented(abs_op, SIGNED, "unary")
 def abs(operand: Any) -> Tensor:
     """The absolute value; of complex numbers the modulus, a real number. The least integer stays itself.
 
@@ -450,10 +493,11 @@ def abs(operand: Any) -> Tensor:
 
     Examples
     --------
-    >>> abs(constant([-1.5, 2.0]))
-    Tensor(?)
-    >>> abs(constant([3 + 4j]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.abs(ops.constant([-1.5, 2.0]))
+    Tensor([1.5, 2. ], f32[2])
+    >>> ops.abs(ops.constant([3 + 4j]))
+    Tensor([5.], f32[1])
     """
     result: Tensor = bind(abs_op, operand)
     return result
@@ -486,20 +530,46 @@ def _vjp_sign(operands: Sequence[Any], cotangents: Sequence[Any], outs: Sequence
     return (mul(mul(_conj(y), turn), _turning(x, y)),)
 
 
-sign_op = unary(
+sign_op: Op = unary(
     "sign", "stablehlo.sign", section="Sign", dtypes=SIGNED, kernel=kernels.sign,
     ad=Rules(_jvp_sign, _vjp_sign),
 )  # fmt: skip
 
 
-@documented(sign_op, SIGNED, "unary")
 def sign(operand: Any) -> Tensor:
     """-1, 0 or 1; zeros keep their sign and nan stays nan. Of complex numbers z / abs(z), and 0 of 0.
 
     Examples
     --------
-    >>> sign(constant([-1.5, -0.0, 2.0]))
-    Tensor(?)
+    >>> from xlapy import ops
+    >>> ops.sign(ops.constant([-1.5, -0.0, 2.0]))
+    Tensor([-1., -0.,  1.], f32[3])
     """
     result: Tensor = bind(sign_op, operand)
     return result
+
+
+document(
+    ceil,
+    floor,
+    round_nearest_afz,
+    round_nearest_even,
+    not_,
+    population_count,
+    clz,
+    is_finite,
+    exp,
+    expm1,
+    log,
+    log1p,
+    logistic,
+    rsqrt,
+    sqrt,
+    cbrt,
+    sin,
+    cos,
+    tan,
+    tanh,
+    abs,
+    sign,
+)

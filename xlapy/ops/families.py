@@ -6,14 +6,14 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
 from xlapy.dtypes import DType, weak_dtype
 from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
-from xlapy.trace.builder import lift, scalar_array
+from xlapy.trace.builder import as_computation, lift, scalar_array
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import Hlo, Op, lookup, register
@@ -41,6 +41,15 @@ def kinds_text(kinds: frozenset[str]) -> str:
 # --- families -------------------------------------------------------------------------------------
 
 
+def write_composed(writer: Any, instruction: Any, function: Callable[..., Any]) -> None:
+    """Write an instruction as a composition of others, for element types that XLA refuses or computes wrong."""
+    operands = instruction.operands
+    body = as_computation(function, [v.spec for v in operands])
+    writer.names.update(zip(body.parameters, [writer.names[v] for v in operands], strict=True))
+    writer.body(body)
+    writer.names[instruction.results[0]] = writer.names[body.results[0]]
+
+
 def unary(
     name: str,
     hlo: str | Hlo,
@@ -52,6 +61,7 @@ def unary(
     ad: Any = None,
     result: Callable[[DType], Any] | None = None,
     check: Callable[..., None] | None = None,
+    check_operand: Callable[[TensorSpec], None] | None = None,
 ) -> Op:
     """Register an operation on one array, element by element.
 
@@ -72,15 +82,24 @@ def unary(
     result : callable, optional
         From the operand's element type to the result's; by default the same.
     check : callable, optional
-        ``check(**params)``: the constraints on the parameters.
+        ``check(**params)``: the constraints on the parameters; without it there are none.
+    check_operand : callable, optional
+        ``check_operand(x)``: what must hold of the operand besides its kind.
     """
     kinds = kinds_text(dtypes)
+    form = _UNARY_PARAMETERS if check is None else _ACCURATE_PARAMETERS
+    _parameters[name] = form.format(kinds=kinds)
 
     def infer(x: TensorSpec, **params: Any) -> TensorSpec:
         if type(x) is not TensorSpec or x.dtype.kind not in dtypes:
             require_dtype(False, "I1", f"the operand must be an array of kind {kinds}", x)
-        if params and check is not None:
-            check(**params)
+        if params:
+            if check is None:
+                require(False, "X1", f"{name} must have no parameters", params)
+            else:
+                check(**params)
+        if check_operand is not None:
+            check_operand(x)
         return x if result is None else x.with_dtype(result(x.dtype))
 
     if derivative is not None:
@@ -105,15 +124,19 @@ def binary(
     kernel: Callable[..., Any],
     ad: Any,
     result: Callable[[DType], Any] | None = None,
+    check_operand: Callable[[TensorSpec], None] | None = None,
 ) -> Op:
     """Register an operation on two arrays of one spec, element by element; as `unary`."""
     kinds = kinds_text(dtypes)
+    _parameters[name] = binary_parameters(kinds)
 
     def infer(x: TensorSpec, y: TensorSpec) -> TensorSpec:
         if x is not y:
             require_equal(x, y)
         if type(x) is not TensorSpec or x.dtype.kind not in dtypes:
             require_dtype(False, "I1", f"the operands must be arrays of kind {kinds}", x)
+        if check_operand is not None:
+            check_operand(x)
         return x if result is None else x.with_dtype(result(x.dtype))
 
     return register(Op(
@@ -156,7 +179,7 @@ def meet(
     if a is b or type(a) is not TensorSpec or type(b) is not TensorSpec:
         return x, y
     if a.dtype is not b.dtype:
-        x, y = _settle_weak(x, y)
+        x, y = settle_weak(x, y)
     if broadcast_dimensions is not None and a.rank != b.rank:
         dims = as_ints(broadcast_dimensions, "broadcast_dimensions", "X1")
         low, high = (a, b) if a.rank < b.rank else (b, a)
@@ -195,18 +218,18 @@ def beside(x: Any, other: Tensor) -> Tensor:
         if builder is not None and not spec.dynamic and spec.rank and min(spec.shape) >= 0:
             # 0.0 == -0.0 and True == 1 == 1.0: the sign and the type are parts of the key.
             sign = math.copysign(1.0, x) if type(x) is float else 1.0
-            array = _splat(spec, x, type(x), sign)
+            array = _splat(spec, x, x.__class__.__name__, sign)
             made: Tensor = builder.record(lookup("constant"), (), {"value": array})
             return made
     return lift(x, (other,))
 
 
 @functools.lru_cache(maxsize=4096)
-def _splat(spec: TensorSpec, x: Any, kind: type, sign: float) -> Any:
+def _splat(spec: TensorSpec, x: Any, kind: str, sign: float) -> Any:
     return np.broadcast_to(scalar_array(x, spec.dtype), spec.shape)
 
 
-def _settle_weak(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def settle_weak(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """A parameter that stands for a Python scalar takes the element type of what it meets."""
     if _is_weak(x) and not _is_weak(y):
         return _converted(x, y.dtype), y
@@ -240,13 +263,13 @@ def broadcast_to(x: Tensor, like: TensorSpec, dims: tuple[int, ...]) -> Tensor:
             lookup("broadcast_in_dim"), x, shape=like.shape, broadcast_dimensions=dims
         )
         return made
-    require_shape(False, "X1", "an operand beside one of dynamic shape must have that shape", x.spec)
+    require_shape(
+        False, "X1", "an operand beside one of dynamic shape must have that shape", x.spec
+    )
     raise AssertionError
 
 
 # --- documentation --------------------------------------------------------------------------------
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _BINARY_PARAMETERS: Final = """\
 Parameters
@@ -307,24 +330,26 @@ ConstraintError
     [X1] If `result_accuracy` is none of these."""
 
 
+#: the sections of the docstring that belong to each operation's public function
+_parameters: Final[dict[str, str]] = {}
+
+
 def binary_parameters(kinds: str) -> str:
     """The sections Parameters, Returns and Raises of an operation on two arrays."""
     return _BINARY_PARAMETERS.format(kinds=kinds)
 
 
-def documented(op: Op, dtypes: frozenset[str], form: str) -> Callable[[_Function], _Function]:
-    """Complete a public function's docstring with what its record knows; the function stays as it is."""
-    parameters = {
-        "unary": _UNARY_PARAMETERS, "accurate": _ACCURATE_PARAMETERS, "binary": _BINARY_PARAMETERS,
-    }[form].format(kinds=kinds_text(dtypes))  # fmt: skip
+def document(*functions: Callable[..., Any]) -> None:
+    """Complete the docstrings of public functions with what their records know.
 
-    def complete(function: _Function) -> _Function:
-        return complete_docstring(function, parameters, op.section, op)
-
-    return complete
+    A function belongs to the operation of its name, less a trailing underscore.
+    """
+    for function in functions:
+        op = lookup(function.__name__.rstrip("_"))
+        complete_docstring(function, _parameters[op.name], op.section, op)
 
 
-def complete_docstring(function: _Function, parameters: str, section: str, op: Op) -> _Function:
+def complete_docstring(function: Callable[..., Any], parameters: str, section: str, op: Op) -> None:
     """Put the sections of a docstring that come from a record before its examples."""
     text = inspect.cleandoc(function.__doc__ or "")
     head, marker, examples = text.partition("Examples\n--------\n")
@@ -335,4 +360,3 @@ def complete_docstring(function: _Function, parameters: str, section: str, op: O
     if marker:
         parts.append(marker + examples)
     function.__doc__ = "\n\n".join(parts) + "\n"
-    return function
