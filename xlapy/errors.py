@@ -19,6 +19,7 @@ __all__ = [
     "ConstraintError",
     "DTypeError",
     "NotDifferentiableError",
+    "OutOfRangeError",
     "ShapeError",
     "TracingError",
     "UnsupportedOpError",
@@ -51,6 +52,14 @@ class ShapeError(ConstraintError):
 
     The mistake: ``ops.add(x, y)`` with ``f32[3]`` and ``f32[4]``. HLO never broadcasts by itself. The fix: give
     both one shape, or use the numpy-like ``xlapy.add``, which broadcasts dimensions of size 1.
+    """
+
+
+class OutOfRangeError(ShapeError, IndexError):
+    """An index names an element that there is not.
+
+    The mistake: ``x[3]`` with ``f32[3]``. Places count from 0 to 2, or from the back from -1 to -3. The fix:
+    ``x[2]`` or ``x[-1]``.
     """
 
 

@@ -16,9 +16,9 @@ from xlapy import tree
 from xlapy.backends.eager import common_placement, compile_checked, put
 from xlapy.backends.registry import current_backend
 from xlapy.errors import XlapyError
-from xlapy.source import caller
+from xlapy.source import caller, hide_library_frames
 from xlapy.specs import TensorSpec
-from xlapy.tensor import Placed, Placement, Tensor
+from xlapy.tensor import OPERANDS, Placed, Placement, Tensor
 from xlapy.trace.builder import XlaBuilder, host_array, lift
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate, current_builder, using
@@ -26,7 +26,7 @@ from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import to_stablehlo
 
-__all__ = ["clear_staged", "composite", "run", "scalar_payload", "stage"]
+__all__ = ["binary_operator", "clear_staged", "composite", "run", "scalar_payload", "stage"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LIMIT: Final = 4096
@@ -148,25 +148,34 @@ def scalar_payload(x: Any, dtype: np.dtype[Any], placement: Placement) -> Any:
 
 
 # An integer's class: a stand-in of the same sign and width, for the checks that are made once for all of them.
-_CLASSES: Final = tuple(
-    v
-    for bits in (8, 16, 32, 64)
-    for v in (-(1 << (bits - 1)), (1 << (bits - 1)) - 1, (1 << bits) - 1)
-)
+# By the sign and the number of bits beside it; types have 2, 4, 8, ... bits.
+_CLASSES: Final[dict[tuple[bool, int], int]] = {}
+for _bits in range(65):
+    _width = next(w for w in (2, 4, 8, 16, 32, 64, 128) if w > _bits)
+    _CLASSES[True, _bits] = -(1 << (_width - 1))
+    # The lower half of an unsigned type's numbers are a signed type's too.
+    _CLASSES[False, _bits] = (
+        (1 << _bits) - 1 if _bits in (2, 4, 8, 16, 32, 64) else (1 << (_width - 1)) - 1
+    )
+_BOOL, _S64, _U64, _F64, _C128 = (np.dtype(n) for n in ("bool", "i8", "u8", "f8", "c16"))
 
 
 def _scalar_class(x: Any) -> tuple[Any, np.dtype[Any]]:
     """(stand-in, host dtype) of a Python scalar."""
-    if isinstance(x, bool):
-        return True, np.dtype(np.bool_)
-    if isinstance(x, int):
-        for limit in _CLASSES:
-            if (limit <= x < 0) if limit < 0 else (0 <= x <= limit):
-                return limit, np.dtype(np.uint64 if limit == _CLASSES[-1] else np.int64)
-        return x, np.dtype(np.int64)
-    if isinstance(x, float):
-        return 0.5, np.dtype(np.float64)
-    return 0.5j, np.dtype(np.complex128)
+    kind = type(x)
+    if kind is float:
+        return 0.5, _F64
+    if kind is int:
+        stand_in = _CLASSES.get((x < 0, (~x if x < 0 else x).bit_length()))
+        if stand_in is None or stand_in < -(1 << 63):
+            return x, _F64  # beyond every integer type; beside floats it is one of them
+        return stand_in, _U64 if stand_in > _LARGEST else _S64
+    if kind is bool:
+        return True, _BOOL
+    return 0.5j, _C128
+
+
+_LARGEST: Final = (1 << 63) - 1
 
 
 def composite(arrays: int | None = 1) -> Callable[[F], F]:
@@ -182,40 +191,142 @@ def composite(arrays: int | None = 1) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         table: dict[Any, Any] = {}
         _tables.append(table)
+        wrapper: Any
 
-        if arrays == 2:
+        if arrays == 2 and function.__code__.co_argcount == 2:
+
+            @functools.wraps(function)
+            def wrapper(x: Any, y: Any, /) -> Any:
+                if current_builder() is None:
+                    try:
+                        execute, placed = table[x.placed, y.placed]
+                    except (AttributeError, KeyError):
+                        return _beside_scalar(function, table, x, y)
+                    return Tensor(placed, execute((x.payload, y.payload))[0])
+                try:
+                    result = function(x, y)
+                except XlapyError as error:
+                    raise annotate(error, name, _described((x, y))) from None
+                # Assigning to the result's elements must not change an operand.
+                return Tensor(x.placed, x.payload) if result is x else result
+
+        elif arrays == 2:
 
             @functools.wraps(function)
             def wrapper(x: Any, y: Any, /, *rest: Any, **static: Any) -> Any:
-                if current_builder() is not None:
-                    return function(x, y, *rest, **static)
-                if not rest and not static:
+                if current_builder() is None:
                     try:
-                        execute, placed = table[x.placed, y.placed]
+                        execute, placed = table[(x.placed, y.placed, rest, *static.items())]
                     except (AttributeError, KeyError, TypeError):
-                        pass
-                    else:
-                        return Tensor(placed, execute((x.payload, y.payload))[0])
-                return _general(function, table, 2, (x, y, *rest), static)
+                        return _general(function, table, 2, (x, y, *rest), static)
+                    return Tensor(placed, execute((x.payload, y.payload))[0])
+                return _recorded(function, (x, y, *rest), static)
+
+        elif arrays == 1:
+
+            @functools.wraps(function)
+            def wrapper(x: Any, /, *rest: Any, **static: Any) -> Any:
+                if current_builder() is None:
+                    try:
+                        if static:
+                            key = (x.placed, rest, *static.items())
+                        elif rest:
+                            key = (x.placed, rest)
+                        else:
+                            key = x.placed
+                        execute, placed = table[key]
+                    except (AttributeError, KeyError, TypeError):
+                        return _general(function, table, 1, (x, *rest), static)
+                    return Tensor(placed, execute((x.payload,))[0])
+                return _recorded(function, (x, *rest), static)
 
         else:
 
             @functools.wraps(function)
             def wrapper(*args: Any, **static: Any) -> Any:
-                if current_builder() is not None:
-                    return function(*args, **static)
-                if len(args) == 1 and not static:
-                    try:
-                        execute, placed = table[args[0].placed]
-                    except (AttributeError, KeyError, TypeError):
-                        pass
-                    else:
-                        return Tensor(placed, execute((args[0].payload,))[0])
-                return _general(function, table, arrays, args, static)
+                if current_builder() is None:
+                    return _general(function, table, arrays, args, static)
+                return _recorded(function, args, static)
 
+        name = function.__name__
+        wrapper.table = table
         return cast("F", wrapper)
 
     return decorate
+
+
+def _recorded(function: Callable[..., Any], args: tuple[Any, ...], static: dict[str, Any]) -> Any:
+    """Call a composed function within a trace."""
+    try:
+        result = function(*args, **static)
+    except XlapyError as error:
+        raise annotate(error, function.__name__, _described(args)) from None
+    for x in args:
+        if result is x and type(x) is Tensor:
+            # Assigning to the result's elements must not change an operand.
+            return Tensor(x.placed, x.payload)
+    return result
+
+
+def _described(args: Sequence[Any]) -> list[Any]:
+    """What an error says of the arguments."""
+    return [
+        x.placed.spec if type(x) is Tensor
+        else x if x is None or isinstance(x, bool | int | float | complex | str)
+        else f"numpy {x.dtype}{list(x.shape)}" if isinstance(x, np.ndarray)
+        else type(x).__name__
+        for x in args
+    ]  # fmt: skip
+
+
+def _beside_scalar(function: Callable[..., Any], table: dict[Any, Any], x: Any, y: Any) -> Any:
+    """Two operands of which one may be a Python scalar: those seen before are found without more ado."""
+    try:
+        if type(y) in _PYTHON_SCALARS:
+            stand_in, dtype = _scalar_class(y)
+            placed = x.placed
+            execute, out = table[placed, type(y), stand_in]
+            pair = (x.payload, scalar_payload(y, dtype, placed.placement))
+        elif type(x) in _PYTHON_SCALARS:
+            stand_in, dtype = _scalar_class(x)
+            placed = y.placed
+            execute, out = table[type(x), stand_in, placed]
+            pair = (scalar_payload(x, dtype, placed.placement), y.payload)
+        else:
+            return _general(function, table, 2, (x, y), {})
+    except (AttributeError, KeyError):
+        return _general(function, table, 2, (x, y), {})
+    return Tensor(out, execute(pair)[0])
+
+
+def binary_operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """A function of two arrays as an operator of `Tensor` and as the reflected one.
+
+    Operands that are no arrays get NotImplemented, and so what the other class says, or Python's TypeError.
+    """
+    table = getattr(function, "table", {})
+
+    def forward(x: Any, y: Any, /) -> Any:
+        if current_builder() is None:
+            try:
+                execute, placed = table[x.placed, y.placed]
+            except (AttributeError, KeyError):
+                pass
+            else:
+                return Tensor(placed, execute((x.payload, y.payload))[0])
+        if isinstance(y, OPERANDS):
+            return function(x, y)
+        return NotImplemented
+
+    def reflected(x: Any, y: Any, /) -> Any:
+        if isinstance(y, OPERANDS):
+            return function(y, x)
+        return NotImplemented
+
+    for made in (forward, reflected):
+        made.__name__ = made.__qualname__ = function.__name__
+        made.__doc__ = function.__doc__
+    return forward, reflected
 
 
 def _general(
@@ -238,13 +349,13 @@ def _general(
             if type(x.placed) is not Placed:
                 # A value of an explicit builder: its operations are recorded there.
                 with using(_builder_of(x)):
-                    return function(*args, **static)
+                    return _recorded(function, args, static)
             key.append(x.placed)
             if placement is None:
                 placement = x.placed.placement
         elif kind in _PYTHON_SCALARS:
-            classes[i] = _scalar_class(x)
-            key.append((kind, classes[i][0]))
+            classes[i] = found = _scalar_class(x)
+            key.append((kind, found[0]))
     if placement is None:
         placement = current_backend().placement
     tensors: list[Tensor | None] = []
@@ -263,7 +374,11 @@ def _general(
     except TypeError:
         entry = None
     if entry is None:
-        entry = _make(function, leaves, classes, tensors, structure, rest, static, placement)
+        try:
+            entry = _make(function, leaves, classes, tensors, structure, rest, static, placement)
+        except XlapyError as error:
+            hide_library_frames(error)
+            raise
         try:
             table[tuple(key)] = entry
         except TypeError:
@@ -303,13 +418,32 @@ def _shorten(
     leaves: list[Any],
     entry: Any,
 ) -> None:
-    """Let calls on one or two tensors alone be found by these."""
+    """Let calls on one tensor, on two, or on one and a Python scalar be found by these."""
     executable, out_structure = entry
-    if rest or static or out_structure is not tree.LEAF or len(args) != len(leaves):
+    arrays = args[: len(args) - len(rest)]
+    if out_structure is not tree.LEAF or len(arrays) != len(leaves) or len(arrays) > 2:
         return
-    if all(type(x) is Tensor for x in args) and len(args) in (1, 2):
-        key = args[0].placed if len(args) == 1 else (args[0].placed, args[1].placed)
-        table[key] = (executable.execute, executable.placed[0])
+    found = (executable.execute, executable.placed[0])
+    if len(arrays) == 1:
+        if type(arrays[0]) is Tensor:
+            placed = arrays[0].placed
+            key: Any = (
+                (placed, rest, *static.items()) if static else (placed, rest) if rest else placed
+            )
+            table[key] = found
+    elif rest or static:
+        if all(type(x) is Tensor for x in arrays):
+            table[(arrays[0].placed, arrays[1].placed, rest, *static.items())] = found
+    elif any(type(x) is Tensor for x in arrays):
+        parts: list[Any] = []
+        for x in arrays:
+            if type(x) is Tensor:
+                parts.append(x.placed)
+            elif type(x) in _PYTHON_SCALARS:
+                parts += [type(x), _scalar_class(x)[0]]
+            else:
+                return
+        table[tuple(parts)] = found
 
 
 def _make(

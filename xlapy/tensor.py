@@ -6,8 +6,8 @@ being recorded). Its operators call a table that the numpy-like layer fills in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from xlapy.specs import Spec, TensorSpec
 if TYPE_CHECKING:
     from xlapy.trace.computation import Value
 
-__all__ = ["Placed", "Placement", "Tensor", "install", "is_traced", "operators"]
+__all__ = ["OPERANDS", "Placed", "Placement", "Tensor", "install", "is_traced", "operators"]
 
 
 @final
@@ -68,41 +68,26 @@ class Placed:
         return f"{self.spec} on {self.placement}"
 
 
-#: what the operators and methods of `Tensor` call; filled in by `install`
+#: the functions behind the properties and protocols of `Tensor`; filled in by `install`
 operators: Final[dict[str, Callable[..., Any]]] = {}
 
 
-def install(**functions: Callable[..., Any]) -> None:
-    """Fill in the functions behind the operators and methods of `Tensor`."""
+def install(
+    functions: Mapping[str, Callable[..., Any]], attributes: Mapping[str, Callable[..., Any]]
+) -> None:
+    """Fill in what the numpy-like layer defines of `Tensor`.
+
+    Parameters
+    ----------
+    functions : mapping
+        What the properties and protocols call, by name.
+    attributes : mapping
+        The operators and methods: they become attributes of the class, so that a call of theirs takes no frame
+        more than the function itself.
+    """
     operators.update(functions)
-
-
-def _result(name: str, reflected: bool = False) -> Callable[..., Any]:
-    if reflected:
-
-        def call(self: Any, other: Any) -> Any:
-            if isinstance(other, _OPERAND):
-                return operators[name](other, self)
-            return NotImplemented
-
-    else:
-
-        def call(self: Any, other: Any) -> Any:
-            if isinstance(other, _OPERAND):
-                return operators[name](self, other)
-            return NotImplemented
-
-    call.__name__ = call.__qualname__ = name
-    return call
-
-
-def _method(name: str) -> Callable[..., Any]:
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return operators[name](self, *args, **kwargs)
-
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"See `xlapy.{name}`."
-    return call
+    for name, function in attributes.items():
+        setattr(Tensor, name, function)
 
 
 def is_traced(x: Any) -> bool:
@@ -187,13 +172,13 @@ class Tensor:
         return self._array_spec("dtype").dtype.numpy.itemsize
 
     @property
-    def T(self) -> Tensor:  # noqa: N802 - numpy's name
+    def T(self) -> Tensor:
         """The transpose: all axes reversed."""
         result: Tensor = operators["transpose"](self)
         return result
 
     @property
-    def mT(self) -> Tensor:  # noqa: N802 - the Array API's name
+    def mT(self) -> Tensor:
         """The transpose of the last two axes."""
         result: Tensor = operators["matrix_transpose"](self)
         return result
@@ -380,8 +365,7 @@ class Tensor:
         # The length is checked now, not at the first step, as for numpy.
         if not self.shape:
             raise DTypeError(f"iteration needs at least one dimension; got {self.spec} [X1]")
-        rows = operators["unstack"](self)
-        return iter(rows)
+        return (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:
         return bool(operators["any"](operators["equal"](self, value)))
@@ -418,94 +402,85 @@ class Tensor:
     def __deepcopy__(self, memo: Any) -> Tensor:
         return Tensor(self.placed, self.payload)  # the values never change, only the handle may
 
-    # --- operators ------------------------------------------------------------------------------------------
+    # --- operators and numpy's methods: set by `install` ----------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Tensor:
-        result: Tensor = operators["getitem"](self, index)
-        return result
+    if TYPE_CHECKING:
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        operators["setitem"](self, index, value)
+        def __add__(self, other: Any, /) -> Any: ...
+        def __radd__(self, other: Any, /) -> Any: ...
+        def __sub__(self, other: Any, /) -> Any: ...
+        def __rsub__(self, other: Any, /) -> Any: ...
+        def __mul__(self, other: Any, /) -> Any: ...
+        def __rmul__(self, other: Any, /) -> Any: ...
+        def __truediv__(self, other: Any, /) -> Any: ...
+        def __rtruediv__(self, other: Any, /) -> Any: ...
+        def __floordiv__(self, other: Any, /) -> Any: ...
+        def __rfloordiv__(self, other: Any, /) -> Any: ...
+        def __mod__(self, other: Any, /) -> Any: ...
+        def __rmod__(self, other: Any, /) -> Any: ...
+        def __divmod__(self, other: Any, /) -> Any: ...
+        def __rdivmod__(self, other: Any, /) -> Any: ...
+        def __pow__(self, other: Any, /) -> Any: ...
+        def __rpow__(self, other: Any, /) -> Any: ...
+        def __matmul__(self, other: Any, /) -> Any: ...
+        def __rmatmul__(self, other: Any, /) -> Any: ...
+        def __and__(self, other: Any, /) -> Any: ...
+        def __rand__(self, other: Any, /) -> Any: ...
+        def __or__(self, other: Any, /) -> Any: ...
+        def __ror__(self, other: Any, /) -> Any: ...
+        def __xor__(self, other: Any, /) -> Any: ...
+        def __rxor__(self, other: Any, /) -> Any: ...
+        def __lshift__(self, other: Any, /) -> Any: ...
+        def __rlshift__(self, other: Any, /) -> Any: ...
+        def __rshift__(self, other: Any, /) -> Any: ...
+        def __rrshift__(self, other: Any, /) -> Any: ...
+        def __lt__(self, other: Any, /) -> Any: ...
+        def __le__(self, other: Any, /) -> Any: ...
+        def __gt__(self, other: Any, /) -> Any: ...
+        def __ge__(self, other: Any, /) -> Any: ...
+        def __eq__(self, other: Any, /) -> Any: ...
+        def __ne__(self, other: Any, /) -> Any: ...
+        def __neg__(self) -> Any: ...
+        def __pos__(self) -> Any: ...
+        def __abs__(self) -> Any: ...
+        def __invert__(self) -> Any: ...
+        def __round__(self, digits: int | None = None) -> Any: ...
+        def __getitem__(self, index: Any, /) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any, /) -> None: ...
 
-    def __add__(self, other: Any) -> Any:
-        if isinstance(other, _OPERAND):
-            return operators["add"](self, other)
-        return NotImplemented
-
-    __radd__ = _result("add", reflected=True)
-    __sub__, __rsub__ = _result("subtract"), _result("subtract", reflected=True)
-    __mul__, __rmul__ = _result("multiply"), _result("multiply", reflected=True)
-    __truediv__, __rtruediv__ = _result("divide"), _result("divide", reflected=True)
-    __floordiv__, __rfloordiv__ = _result("floor_divide"), _result("floor_divide", reflected=True)
-    __mod__, __rmod__ = _result("remainder"), _result("remainder", reflected=True)
-    __divmod__, __rdivmod__ = _result("divmod"), _result("divmod", reflected=True)
-    __pow__, __rpow__ = _result("pow"), _result("pow", reflected=True)
-    __matmul__, __rmatmul__ = _result("matmul"), _result("matmul", reflected=True)
-    __and__, __rand__ = _result("bitwise_and"), _result("bitwise_and", reflected=True)
-    __or__, __ror__ = _result("bitwise_or"), _result("bitwise_or", reflected=True)
-    __xor__, __rxor__ = _result("bitwise_xor"), _result("bitwise_xor", reflected=True)
-    __lshift__, __rlshift__ = (
-        _result("bitwise_left_shift"),
-        _result("bitwise_left_shift", reflected=True),
-    )
-    __rshift__, __rrshift__ = (
-        _result("bitwise_right_shift"),
-        _result("bitwise_right_shift", reflected=True),
-    )
-    __lt__, __le__ = _result("less"), _result("less_equal")
-    __gt__, __ge__ = _result("greater"), _result("greater_equal")
-    __eq__, __ne__ = _result("equal"), _result("not_equal")  # type: ignore[assignment]
-
-    def __neg__(self) -> Any:
-        return operators["negative"](self)
-
-    def __pos__(self) -> Any:
-        return operators["positive"](self)
-
-    def __abs__(self) -> Any:
-        return operators["abs"](self)
-
-    def __invert__(self) -> Any:
-        return operators["bitwise_invert"](self)
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return operators["round"](self, digits or 0)
-
-    # --- numpy's methods ------------------------------------------------------------------------------------
-
-    astype, reshape, transpose = _method("astype"), _method("reshape"), _method("permute_dims")
-    sum, mean, max, min, prod = (
-        _method("sum"),
-        _method("mean"),
-        _method("max"),
-        _method("min"),
-        _method("prod"),
-    )
-    var, std, any, all = _method("var"), _method("std"), _method("any"), _method("all")
-    argmax, argmin, argsort, sort = (
-        _method("argmax"),
-        _method("argmin"),
-        _method("argsort"),
-        _method("sort"),
-    )
-    squeeze, swapaxes, ravel, flatten = (
-        _method("squeeze"),
-        _method("swapaxes"),
-        _method("ravel"),
-        _method("ravel"),
-    )
-    clip, round, dot, conj = _method("clip"), _method("round"), _method("dot"), _method("conj")
-    cumsum, cumprod, take, repeat = (
-        _method("cumsum"),
-        _method("cumprod"),
-        _method("take"),
-        _method("repeat"),
-    )
-    copy = _method("copy")
+        argmax: ClassVar[Callable[..., Any]]
+        argmin: ClassVar[Callable[..., Any]]
+        argsort: ClassVar[Callable[..., Any]]
+        astype: ClassVar[Callable[..., Any]]
+        clip: ClassVar[Callable[..., Any]]
+        conj: ClassVar[Callable[..., Any]]
+        copy: ClassVar[Callable[..., Any]]
+        cumprod: ClassVar[Callable[..., Any]]
+        cumsum: ClassVar[Callable[..., Any]]
+        dot: ClassVar[Callable[..., Any]]
+        flatten: ClassVar[Callable[..., Any]]
+        max: ClassVar[Callable[..., Any]]
+        mean: ClassVar[Callable[..., Any]]
+        min: ClassVar[Callable[..., Any]]
+        prod: ClassVar[Callable[..., Any]]
+        ravel: ClassVar[Callable[..., Any]]
+        repeat: ClassVar[Callable[..., Any]]
+        reshape: ClassVar[Callable[..., Any]]
+        round: ClassVar[Callable[..., Any]]
+        sort: ClassVar[Callable[..., Any]]
+        squeeze: ClassVar[Callable[..., Any]]
+        std: ClassVar[Callable[..., Any]]
+        sum: ClassVar[Callable[..., Any]]
+        swapaxes: ClassVar[Callable[..., Any]]
+        take: ClassVar[Callable[..., Any]]
+        transpose: ClassVar[Callable[..., Any]]
+        var: ClassVar[Callable[..., Any]]
+        all: ClassVar[Callable[..., Any]]
+        any: ClassVar[Callable[..., Any]]
 
 
 #: what an operator takes beside a tensor; anything else gets NotImplemented, and so Python's own TypeError
-_OPERAND: Final = (Tensor, int, float, complex, np.ndarray, np.generic, list, tuple)
+OPERANDS: Final = (Tensor, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
 def _python_type(dtype: DType) -> Any:

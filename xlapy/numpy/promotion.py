@@ -5,9 +5,11 @@ These functions run inside a trace (see `xlapy.staging.composite`), so everythin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from xlapy.dtypes import DType, promote, weak_dtype
+import numpy as np
+
+from xlapy.dtypes import DType, as_dtype, promote, weak_dtype
 from xlapy.errors import DTypeError
 from xlapy.specs import TensorSpec, broadcast_shapes
 from xlapy.tensor import Tensor
@@ -19,16 +21,30 @@ from xlapy.trace.zeros import constant_of
 
 __all__ = [
     "as_tensor",
+    "at_dtype",
     "broadcast_to_shape",
+    "call",
     "convert",
+    "filled",
+    "inexact",
+    "inexact_dtype",
     "is_weak",
     "meet",
     "meet_all",
+    "meet_inexact",
+    "operand",
     "promoted",
+    "result_dtype",
     "weak_value",
 ]
 
-_SCALARS = (bool, int, float, complex)
+_SCALARS: Final = (bool, int, float, complex)
+_S32, _U64, _F32, _F64, _C64 = (as_dtype(n) for n in ("s32", "u64", "f32", "f64", "c64"))
+# The types of the hidden parameters that stand for Python scalars, and what these count as alone.
+_DEFAULTS: Final = {"int": _S32, "uint": _U64, "float": _F32, "complex": _C64}
+
+
+# --- Python scalars -----------------------------------------------------------------------------------------------
 
 
 def is_weak(x: Tensor) -> bool:
@@ -45,20 +61,48 @@ def weak_value(x: Tensor) -> Any:
     return {"bool": True, "int": 1, "uint": 1, "float": 0.5, "complex": 0.5j}[x.dtype.kind]
 
 
-def as_tensor(x: Any) -> Tensor:
-    """An operand as a tensor; a weak one becomes one of its kind's default type."""
-    if type(x) is not Tensor:
-        return lift(x)
-    if type(x.placed.spec) is not TensorSpec:
-        raise DTypeError(f"an operand must be an array; got {x.placed.spec} [X1]")
-    if is_weak(x) and x.dtype.bits == (128 if x.dtype.kind == "complex" else 64):
-        from xlapy.dtypes import as_dtype
+# --- one operand --------------------------------------------------------------------------------------------------
 
-        return convert(
-            x,
-            as_dtype({"int": "s32", "uint": "u64", "float": "f32", "complex": "c64"}[x.dtype.kind]),
-        )
+
+def as_tensor(x: Any) -> Tensor:
+    """An operand as a tensor; a Python scalar, or a weak tensor, becomes one of its kind's default type."""
+    if type(x) is not Tensor:
+        return _lifted(x)
+    spec = x.placed.spec
+    if type(spec) is not TensorSpec:
+        raise DTypeError(f"an operand must be an array; got {spec} [X1]")
+    if not spec.rank and is_weak(x):
+        default = _DEFAULTS.get(spec.dtype.kind, spec.dtype)
+        if default.integer and default is not _U64:
+            weak_dtype(weak_value(x), default)  # must fit
+        return convert(x, default)
     return x
+
+
+def _lifted(x: Any) -> Tensor:
+    # numpy's scalars are arrays here, though some of them derive from Python's numbers.
+    return lift(np.asarray(x) if isinstance(x, np.generic) else x)
+
+
+def inexact_dtype(dtype: DType) -> DType:
+    """The floating-point type that stands for an integer or boolean one; an inexact type itself."""
+    if dtype.inexact:
+        return dtype
+    return _F64 if dtype.bits == 64 else _F32
+
+
+def inexact(x: Any) -> Tensor:
+    """An operand as a tensor of floats or complex numbers: 64-bit integers become f64, other ones f32."""
+    if type(x) is Tensor:
+        spec = x.placed.spec
+        if type(spec) is TensorSpec:
+            if spec.rank or not is_weak(x):
+                return x if spec.dtype.inexact else convert(x, inexact_dtype(spec.dtype))
+            return convert(x, _C64 if spec.dtype.kind == "complex" else _F32)
+    elif type(x) in (bool, int):
+        x = float(x)
+    x = as_tensor(x)
+    return convert(x, inexact_dtype(x.dtype))
 
 
 def convert(x: Tensor, dtype: DType) -> Tensor:
@@ -66,6 +110,18 @@ def convert(x: Tensor, dtype: DType) -> Tensor:
     if x.placed.spec.dtype is dtype:
         return x
     result: Tensor = bind(lookup("convert_element_type"), x, dtype=dtype)
+    return result
+
+
+def call(name: str, *operands: Any, **params: Any) -> Tensor:
+    """Call an operation of one result by its name."""
+    result: Tensor = bind(lookup(name), *operands, **params)
+    return result
+
+
+def filled(like: Tensor, value: bool | int | float | complex) -> Tensor:
+    """A constant of a tensor's shape and element type."""
+    result: Tensor = constant_of(like.placed.spec, value)
     return result
 
 
@@ -84,21 +140,44 @@ def broadcast_to_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return result
 
 
+# --- several operands ---------------------------------------------------------------------------------------------
+
+
 def meet(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Two operands of one element type and shape."""
     if type(x) is Tensor:
         if type(y) is Tensor:
-            if x.placed is y.placed and not is_weak(x):
+            spec = x.placed.spec
+            if (
+                spec is y.placed.spec
+                and type(spec) is TensorSpec
+                and (spec.rank or not (is_weak(x) or is_weak(y)))
+            ):
                 return x, y
-        elif type(y) in _SCALARS and not is_weak(x):
-            x = as_tensor(x)
-            dtype = weak_dtype(y, x.dtype)
-            return convert(x, dtype), constant_of(TensorSpec(x.shape, dtype), y)
-    elif type(x) in _SCALARS and type(y) is Tensor and not is_weak(y):
-        y = as_tensor(y)
-        dtype = weak_dtype(x, y.dtype)
-        return constant_of(TensorSpec(y.shape, dtype), x), convert(y, dtype)
+        elif type(y) in _SCALARS and type(x.placed.spec) is TensorSpec:
+            spec = x.placed.spec
+            if spec.rank or not is_weak(x):
+                dtype = weak_dtype(y, spec.dtype)
+                return convert(x, dtype), constant_of(TensorSpec(spec.shape, dtype), y)
+    elif type(x) in _SCALARS and type(y) is Tensor and type(y.placed.spec) is TensorSpec:
+        spec = y.placed.spec
+        if spec.rank or not is_weak(y):
+            dtype = weak_dtype(x, spec.dtype)
+            return constant_of(TensorSpec(spec.shape, dtype), x), convert(y, dtype)
     x, y = promoted(x, y)
+    shape = broadcast_shapes(x.shape, y.shape)
+    return broadcast_to_shape(x, shape), broadcast_to_shape(y, shape)
+
+
+def meet_inexact(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Two operands of one shape and one floating-point or complex type."""
+    if type(x) is Tensor and type(y) is Tensor:
+        spec = x.placed.spec
+        if spec is y.placed.spec and type(spec) is TensorSpec and spec.rank and spec.dtype.inexact:
+            return x, y
+    lifted = [operand(v) for v in (x, y)]
+    dtype = inexact_dtype(result_dtype(*lifted))
+    x, y = (at_dtype(v, dtype) for v in lifted)
     shape = broadcast_shapes(x.shape, y.shape)
     return broadcast_to_shape(x, shape), broadcast_to_shape(y, shape)
 
@@ -120,17 +199,14 @@ def result_dtype(*xs: Any) -> DType:
         elif type(x) in _SCALARS:
             weak.append(x)
         else:
-            t = x if type(x) is Tensor else lift(x)
+            t = x if type(x) is Tensor else _lifted(x)
             if is_weak(t):
                 weak.append(weak_value(t))
             else:
                 strong = t.dtype if strong is None else promote(strong, t.dtype)
     if strong is None:
         kinds = (bool, int, float, complex)
-        highest = max((type(w) for w in weak), key=kinds.index)
-        from xlapy.dtypes import as_dtype
-
-        return as_dtype(highest)
+        return as_dtype(max((type(w) for w in weak), key=kinds.index))
     for w in weak:
         strong = weak_dtype(w, strong)
     return strong
@@ -138,17 +214,27 @@ def result_dtype(*xs: Any) -> DType:
 
 def promoted(*xs: Any) -> list[Tensor]:
     """Operands of one element type, each of its own shape."""
-    lifted = [x if type(x) is Tensor or type(x) in _SCALARS else lift(x) for x in xs]
+    lifted = [operand(x) for x in xs]
     dtype = result_dtype(*lifted)
-    return [
-        constant_of(TensorSpec((), dtype), x)
-        if type(x) in _SCALARS
-        else convert(_checked(x), dtype)
-        for x in lifted
-    ]
+    return [at_dtype(x, dtype) for x in lifted]
 
 
-def _checked(x: Tensor) -> Tensor:
-    if type(x.placed.spec) is not TensorSpec:
-        raise DTypeError(f"an operand must be an array; got {x.placed.spec} [X1]")
-    return x
+def operand(x: Any) -> Any:
+    """A tensor or a Python scalar, which is left to adapt."""
+    if type(x) is Tensor:
+        if type(x.placed.spec) is not TensorSpec:
+            raise DTypeError(f"an operand must be an array; got {x.placed.spec} [X1]")
+        return x
+    return x if type(x) in _SCALARS else _lifted(x)
+
+
+def at_dtype(x: Any, dtype: DType) -> Tensor:
+    """What `operand` gave, as a tensor of an element type."""
+    if type(x) is Tensor:
+        if not x.placed.spec.rank and is_weak(x):
+            weak_dtype(weak_value(x), dtype)  # must fit
+        return convert(x, dtype)
+    if dtype.integer:
+        weak_dtype(x, dtype)
+    result: Tensor = constant_of(TensorSpec((), dtype), x)
+    return result

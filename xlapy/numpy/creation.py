@@ -1,0 +1,690 @@
+"""Making arrays: from data, and by rule.
+
+Outside a trace the values are made on the host and copied, so that no shape is compiled for; within one they are
+recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xlapy.backends.base import Backend
+from xlapy.backends.eager import put
+from xlapy.backends.registry import current_backend, get_backend
+from xlapy.dtypes import DType, as_dtype
+from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError
+from xlapy.specs import TensorSpec, as_int, as_shape
+from xlapy.staging import composite
+from xlapy.tensor import Placed, Placement, Tensor
+from xlapy.trace.builder import host_array
+from xlapy.trace.mode import annotate, current_builder
+from xlapy.trace.zeros import constant_of
+
+from .promotion import as_tensor, broadcast_to_shape, call, convert, filled, is_weak, promoted
+
+__all__ = [
+    "arange",
+    "array",
+    "asarray",
+    "copy",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "identity",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "placement_of",
+    "to",
+    "tri",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
+_SCALARS = (bool, int, float, complex)
+_PRED, _S32, _F32 = (as_dtype(n) for n in ("pred", "s32", "f32"))
+
+
+# --- places -------------------------------------------------------------------------------------------------------
+
+
+def placement_of(where: Any) -> Placement:
+    """The place that a backend, its name, a device, a sharding or a placement stands for."""
+    if isinstance(where, Placement):
+        return where
+    if where is None:
+        return current_backend().placement
+    if isinstance(where, str):
+        if where == "cpu":
+            where = "pjrt:cpu"
+        if where.startswith("interpreter:"):
+            where = "interpreter"
+        return get_backend(where).placement
+    if isinstance(where, Backend):
+        return where.placement
+    backend = current_backend()
+    if where in backend.devices:
+        return backend.placement_of(where)
+    platform = getattr(where, "platform", None)
+    if isinstance(platform, str):
+        for name in (f"pjrt:{platform}", "pjrt:cuda" if platform == "gpu" else ""):
+            try:
+                found = get_backend(name) if name else None
+            except BackendError:
+                continue
+            if found is not None and where in found.devices:
+                return found.placement_of(where)
+    raise BackendError(
+        f"a place must be a backend, its name or one of its devices; got {where!r} [X1]"
+    )
+
+
+def to(x: Tensor, where: Any, /, *, stream: Any = None) -> Tensor:
+    """The same values on another backend or device."""
+    del stream  # of the Array API: transfers are ordered without one
+    placement = placement_of(where)
+    if type(x.placed) is not Placed:
+        x._refuse("it cannot be moved")
+    here = x.placed.placement
+    if here is placement:
+        return Tensor(x.placed, x.payload)
+    backend: Any = placement.backend
+    if here.backend is backend and placement.device is not None and hasattr(backend, "copy"):
+        return Tensor(placement.of(x.spec), backend.copy(x.payload, placement.device))
+    return put(x.numpy(), placement)
+
+
+# --- from data ----------------------------------------------------------------------------------------------------
+
+
+def asarray(
+    x: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor of data: the values are copied.
+
+    Parameters
+    ----------
+    x : array-like
+        A number, nested lists, a numpy array, a tensor, or anything with ``__array__`` or ``__dlpack__``. Python
+        numbers give s32, f32, c64 and pred; arrays keep their element type, 64-bit ones too.
+    dtype : dtype, optional
+        Converts, as `astype` does.
+    device : str or Backend or Device, optional
+        Where to put it; by default the current backend, or where the tensor `x` lies.
+    copy : bool, optional
+        False, which the Array API has, is refused unless `x` is a tensor that need not be converted.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    DTypeError
+        If `x` holds anything else than numbers, or Python integers that do not fit.
+
+    Examples
+    --------
+    >>> xlapy.asarray([[1, 2], [3, 4]]), xlapy.asarray(0.5), xlapy.asarray([1, 0], "bf16")
+    (Tensor([[1, 2],
+            [3, 4]], s32[2,2]), Tensor(0.5, f32[]), Tensor([1, 0], bf16[2]))
+    >>> xlapy.asarray(np.arange(3.0), device="interpreter").backend.name
+    'interpreter'
+    """
+    if type(x) is np.ndarray and dtype is None and device is None and not copy:
+        if current_builder() is None and copy is None:
+            return put(x)
+    if copy is False and (type(x) is not Tensor or dtype not in (None, x.dtype)):
+        raise ConstraintError("asarray: data from outside must be copied; got copy=False [X1]")
+    kind = None if dtype is None else as_dtype(dtype)
+    try:
+        if type(x) is Tensor:
+            return _from_tensor(x, kind, device)
+        if isinstance(x, list | tuple) and _holds_tensor(x):
+            return _from_tensor(_stacked(x), kind, device)
+        array = _host_values(x, kind)
+    except XlapyError as error:
+        raise annotate(error, "asarray", None) from None
+    if current_builder() is not None and device is None:
+        return call("constant", value=array.copy())
+    return put(array, placement_of(device))
+
+
+array = asarray
+
+
+def _from_tensor(x: Tensor, dtype: DType | None, device: Any) -> Tensor:
+    if device is not None and type(x.placed) is Placed:
+        x = to(x, device)
+    if dtype is not None and (dtype is not x.dtype):
+        from .datatypes import astype
+
+        return astype(x, dtype)
+    if type(x.placed) is not Placed and is_weak(x):
+        return as_tensor(x)
+    return Tensor(x.placed, x.payload)
+
+
+def _holds_tensor(x: Any) -> bool:
+    return any(type(v) is Tensor or (isinstance(v, list | tuple) and _holds_tensor(v)) for v in x)
+
+
+def _stacked(x: Any) -> Tensor:
+    from .joining import stack
+
+    return stack([_stacked(v) if isinstance(v, list | tuple) else v for v in x])
+
+
+def _host_values(x: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
+    """The values on the host, of a type given or of their own."""
+    if dtype is None:
+        if type(x) in _SCALARS:
+            from xlapy.trace.builder import scalar_array
+
+            return scalar_array(x)
+        return host_array(x)
+    if isinstance(x, bool | int | float | complex | list | tuple) and not isinstance(x, np.generic):
+        # Python numbers have no width of their own: they are taken as they are.
+        try:
+            found = np.asarray(x)
+        except (ValueError, OverflowError) as error:
+            raise DTypeError(
+                f"data must be numbers in lists of equal lengths; got {error} [X1]"
+            ) from None
+        if found.dtype.kind not in "biufc" and found.dtype != object:
+            raise DTypeError(f"data must be numbers; got {found.dtype} [X1]")
+        _require_fit(found, dtype)
+        with np.errstate(all="ignore"):
+            return np.ascontiguousarray(found.astype(dtype.numpy)).reshape(found.shape)
+    found = host_array(x)
+    if found.dtype.kind == "c" and dtype.kind != "complex":
+        raise DTypeError(
+            f"complex numbers must not be converted to {dtype}: take real() first [X1]"
+        )
+    with np.errstate(all="ignore"):
+        return found.astype(dtype.numpy)
+
+
+def _require_fit(found: np.ndarray[Any, Any], dtype: DType) -> None:
+    """Python integers must fit; floats and complex numbers do not turn into lower kinds."""
+    kind = found.dtype.kind
+    if kind == "c" and dtype.kind != "complex":
+        raise DTypeError(
+            f"complex numbers must not be converted to {dtype}: take real() first [X1]"
+        )
+    if dtype.integer and (kind in "iu" or found.dtype == object) and found.size:
+        low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
+        high = (1 << (dtype.bits - (dtype.kind == "int"))) - 1
+        for extreme in (found.min(), found.max()):
+            if not isinstance(extreme, int | np.integer) or not low <= int(extreme) <= high:
+                raise DTypeError(f"Python integers must fit {dtype}; got {extreme} [X3]")
+    elif found.dtype == object:
+        try:
+            found.astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise DTypeError(f"data must be numbers; got {found.flat[0]!r} [X1]") from None
+
+
+def copy(x: Any, /) -> Tensor:
+    """A copy: assigning to its elements leaves `x` as it is.
+
+    Examples
+    --------
+    >>> x = xlapy.zeros(2)
+    >>> y = xlapy.copy(x)
+    >>> y[0] = 1.0
+    >>> x, y
+    (Tensor([0., 0.], f32[2]), Tensor([1., 0.], f32[2]))
+    """
+    if type(x) is not Tensor:
+        return asarray(x)
+    if type(x.placed) is Placed and current_builder() is None:
+        return Tensor(x.placed, x.payload)
+    # An operation, so that the copy counts as made here; XLA removes it.
+    return call("reshape", x, shape=x.shape)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor of the data of another library's array, copied.
+
+    Examples
+    --------
+    >>> xlapy.from_dlpack(np.arange(3, dtype=np.int32))
+    Tensor([0, 1, 2], s32[3])
+    """
+    if type(x) is Tensor:
+        return _from_tensor(x, None, device)
+    if not hasattr(x, "__dlpack__"):
+        raise DTypeError(f"from_dlpack: x must have __dlpack__; got {type(x).__name__} [X1]")
+    return asarray(np.from_dlpack(x), device=device)
+
+
+# --- one value ----------------------------------------------------------------------------------------------------
+
+
+def full(
+    shape: int | Sequence[int], fill_value: Any, *, dtype: Any = None, device: Any = None
+) -> Tensor:
+    """An array of one value.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+    fill_value : array-like
+        A number, or an array that is broadcast.
+    dtype : dtype, optional
+        By default what `fill_value` gives.
+    device : str or Backend or Device, optional
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> xlapy.full((2, 2), 7)
+    Tensor([[7, 7],
+            [7, 7]], s32[2,2])
+    """
+    return _full(as_shape(shape), fill_value, dtype, device)
+
+
+def _full(shape: tuple[int, ...], value: Any, dtype: Any, device: Any = None) -> Tensor:
+    if type(value) is Tensor or type(value) not in _SCALARS:
+        x = asarray(value, dtype, device=device)
+        return _broadcast(x, shape) if x.shape != shape else x
+    single = _host_values(value, None if dtype is None else as_dtype(dtype))
+    if current_builder() is not None and device is None:
+        result: Tensor = constant_of(TensorSpec(shape, as_dtype(single.dtype)), single[()])
+        return result
+    return put(np.broadcast_to(single, shape), placement_of(device))
+
+
+@composite(arrays=1)
+def _broadcast(x: Any, shape: tuple[int, ...]) -> Tensor:
+    return broadcast_to_shape(as_tensor(x), shape)
+
+
+def zeros(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
+    """An array of zeros, f32 by default.
+
+    Examples
+    --------
+    >>> xlapy.zeros(3), xlapy.zeros((1, 2), dtype="s8")
+    (Tensor([0., 0., 0.], f32[3]), Tensor([[0, 0]], s8[1,2]))
+    """
+    return _full(as_shape(shape), 0, _F32 if dtype is None else dtype, device)
+
+
+def ones(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
+    """An array of ones, f32 by default.
+
+    Examples
+    --------
+    >>> xlapy.ones(3)
+    Tensor([1., 1., 1.], f32[3])
+    """
+    return _full(as_shape(shape), 1, _F32 if dtype is None else dtype, device)
+
+
+def empty(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
+    """An array to be overwritten; its elements are zeros, for nothing here is undefined.
+
+    Examples
+    --------
+    >>> xlapy.empty(2)
+    Tensor([0., 0.], f32[2])
+    """
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """An array of one value, of the shape and element type of `x` and where it lies.
+
+    Examples
+    --------
+    >>> xlapy.full_like(xlapy.asarray([1.0, 2.0]), 7)
+    Tensor([7., 7.], f32[2])
+    """
+    if type(x) is not Tensor:
+        x = asarray(x)
+    if device is None and type(x.placed) is Placed:
+        device = x.placed.placement
+        if current_builder() is not None:
+            device = None
+    return _full(x.shape, fill_value, x.dtype if dtype is None else dtype, device)
+
+
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Zeros of the shape and element type of `x`.
+
+    Examples
+    --------
+    >>> xlapy.zeros_like(xlapy.asarray([1, 2]))
+    Tensor([0, 0], s32[2])
+    """
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Ones of the shape and element type of `x`.
+
+    Examples
+    --------
+    >>> xlapy.ones_like(xlapy.asarray([1, 2]))
+    Tensor([1, 1], s32[2])
+    """
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """An array to be overwritten, of the shape and element type of `x`; its elements are zeros.
+
+    Examples
+    --------
+    >>> xlapy.empty_like(xlapy.asarray([1, 2]))
+    Tensor([0, 0], s32[2])
+    """
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+# --- by rule ------------------------------------------------------------------------------------------------------
+
+
+def arange(
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+) -> Tensor:
+    """Numbers at equal distances, from `start` and before `stop`.
+
+    Parameters
+    ----------
+    start, stop, step : int or float
+        With one of them, it is the end and the start is 0.
+    dtype : dtype, optional
+        By default s32, or f32 where one of the numbers is a float.
+    device : str or Backend or Device, optional
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ConstraintError
+        If the step is 0, or the count is not known before the program runs.
+
+    Examples
+    --------
+    >>> xlapy.arange(4), xlapy.arange(1, 2, 0.25)
+    (Tensor([0, 1, 2, 3], s32[4]), Tensor([1.  , 1.25, 1.5 , 1.75], f32[4]))
+    """
+    if stop is None:
+        start, stop = 0, start
+    numbers = [_number(v, "arange: start, stop and step") for v in (start, stop, step)]
+    if dtype is None:
+        kind = _F32 if any(type(v) is float for v in numbers) else _S32
+    else:
+        kind = as_dtype(dtype)
+    first, end, stride = numbers
+    if stride == 0:
+        raise ConstraintError("arange: the step must not be 0; got 0 [X1]")
+    try:
+        count = max(0, math.ceil((end - first) / stride))
+    except (OverflowError, ValueError):
+        raise ConstraintError(f"arange: the range must be finite; got {numbers} [X1]") from None
+    return _ramp(kind, count, first, stride, device)
+
+
+def _number(x: Any, what: str) -> int | float:
+    if type(x) in (int, float):
+        number: int | float = x
+        return number
+    if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0):
+        x = x.item()
+    elif type(x) is Tensor:
+        if type(x.placed) is not Placed:
+            x._refuse("the shape cannot depend on it")
+        x = x.item()
+    if isinstance(x, bool) or not isinstance(x, int | float):
+        raise DTypeError(f"{what} must be real numbers; got {x!r} [X1]")
+    return x
+
+
+def _ramp(dtype: DType, count: int, first: int | float, stride: int | float, device: Any) -> Tensor:
+    """First + i * stride, i from 0."""
+    if dtype.kind in ("bool", "complex") or dtype.narrow:
+        raise DTypeError(f"arange: the element type must be of real numbers; got {dtype} [X1]")
+    if dtype.integer:
+        first, stride = int(first), int(stride)
+        if count:
+            _require_fit(np.asarray([first, first + (count - 1) * stride], object), dtype)
+    if current_builder() is None or device is not None:
+        wide = np.arange(count, dtype=object if dtype.bits == 64 and dtype.integer else None)
+        return put((first + wide * stride).astype(dtype.numpy), placement_of(device))
+    i = call("iota", shape=(count,), dtype=dtype, iota_dimension=0)
+    if stride != 1:
+        i = call("mul", i, filled(i, stride))
+    return i if first == 0 else call("add", i, filled(i, first))
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: Any = None,
+    device: Any = None,
+) -> Tensor:
+    """So many numbers at equal distances, from `start` to `stop`.
+
+    Parameters
+    ----------
+    start, stop : number or Tensor
+        Scalars; they may be traced.
+    num : int
+    endpoint : bool
+        Whether the last number is `stop`; otherwise the numbers end one distance before it.
+    dtype : dtype, optional
+        f32 by default.
+    device : str or Backend or Device, optional
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> xlapy.linspace(0, 1, 5)
+    Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
+    """
+    count = as_int(num, "linspace: num")
+    if count < 0:
+        raise ConstraintError(f"linspace: num must not be negative; got {count} [X1]")
+    kind = None if dtype is None else as_dtype(dtype)
+    plain = all(type(v) in _SCALARS for v in (start, stop))
+    if plain and (current_builder() is None or device is not None):
+        kind = kind or as_dtype("c64" if complex in (type(start), type(stop)) else "f32")
+        found = np.linspace(start, stop, count, endpoint=endpoint)
+        return put(found.astype(kind.numpy), placement_of(device))
+    return _linspace(start, stop, count, endpoint, kind)
+
+
+@composite(arrays=2)
+def _linspace(start: Any, stop: Any, count: int, endpoint: bool, dtype: DType | None) -> Tensor:
+    from .promotion import meet_inexact
+
+    first, last = meet_inexact(start, stop)
+    if first.ndim:
+        raise ShapeError(f"linspace: start and stop must be scalars; got {first.spec} [X1]")
+    steps = max(count - 1, 1) if endpoint else max(count, 1)
+    i = call("iota", shape=(count,), dtype=first.dtype, iota_dimension=0)
+    distance = call("div", call("sub", last, first), filled(last, steps))
+    first, last, distance = (broadcast_to_shape(t, (count,)) for t in (first, last, distance))
+    found = call("add", first, call("mul", i, distance))
+    if endpoint and count > 1:
+        at_end = call("compare", i, filled(i, count - 1), comparison_direction="EQ")
+        found = call("select", at_end, last, found)
+    return found if dtype is None else convert(found, dtype)
+
+
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
+) -> Tensor:
+    """Ones on a diagonal, zeros elsewhere.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+        As many columns as rows by default.
+    k : int
+        Which diagonal: above the main one where positive.
+    dtype : dtype, optional
+        f32 by default.
+    device : str or Backend or Device, optional
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> xlapy.eye(2), xlapy.eye(2, 3, k=1)
+    (Tensor([[1., 0.],
+            [0., 1.]], f32[2,2]), Tensor([[0., 1., 0.],
+            [0., 0., 1.]], f32[2,3]))
+    """
+    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    return _by_diagonal(shape, as_int(k, "k"), "EQ", dtype, device)
+
+
+def identity(n: int, dtype: Any = None) -> Tensor:
+    """The identity matrix.
+
+    Examples
+    --------
+    >>> xlapy.identity(2)
+    Tensor([[1., 0.],
+            [0., 1.]], f32[2,2])
+    """
+    return eye(n, dtype=dtype)
+
+
+def tri(n_rows: int, n_cols: int | None = None, k: int = 0, *, dtype: Any = None) -> Tensor:
+    """Ones on and below a diagonal, zeros elsewhere.
+
+    Examples
+    --------
+    >>> xlapy.tri(2, 3)
+    Tensor([[1., 0., 0.],
+            [1., 1., 0.]], f32[2,3])
+    """
+    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    return _by_diagonal(shape, as_int(k, "k"), "GE", dtype, None)
+
+
+def _by_diagonal(shape: tuple[int, ...], k: int, direction: str, dtype: Any, device: Any) -> Tensor:
+    """Ones where row + k is equal to the column, or not below it."""
+    kind = _F32 if dtype is None else as_dtype(dtype)
+    if current_builder() is None or device is not None:
+        rows, columns = np.indices(shape, sparse=True)
+        found = rows + k == columns if direction == "EQ" else rows + k >= columns
+        return put(found.astype(kind.numpy), placement_of(device))
+    return convert(_diagonal_mask(shape, k, direction), kind)
+
+
+def _diagonal_mask(shape: tuple[int, ...], k: int, direction: str) -> Tensor:
+    rank = len(shape)
+    rows = call("iota", shape=shape, dtype=_S32, iota_dimension=rank - 2)
+    columns = call("iota", shape=shape, dtype=_S32, iota_dimension=rank - 1)
+    if k:
+        limit = max(shape[-2:], default=0)
+        k = max(-limit - 1, min(limit + 1, k))
+        rows = call("add", rows, filled(rows, k))
+    return call("compare", rows, columns, comparison_direction=direction)
+
+
+def tril(x: Any, /, *, k: int = 0) -> Tensor:
+    """The matrices with zeros above a diagonal.
+
+    Examples
+    --------
+    >>> xlapy.tril(xlapy.ones((2, 3)))
+    Tensor([[1., 0., 0.],
+            [1., 1., 0.]], f32[2,3])
+    """
+    return _triangle(x, as_int(k, "k"), "GE")
+
+
+def triu(x: Any, /, *, k: int = 0) -> Tensor:
+    """The matrices with zeros below a diagonal.
+
+    Examples
+    --------
+    >>> xlapy.triu(xlapy.ones((2, 3)))
+    Tensor([[1., 1., 1.],
+            [0., 1., 1.]], f32[2,3])
+    """
+    return _triangle(x, as_int(k, "k"), "LE")
+
+
+@composite(arrays=1)
+def _triangle(x: Any, k: int, direction: str) -> Tensor:
+    x = as_tensor(x)
+    if x.ndim < 2:
+        raise ShapeError(f"a matrix must have at least two dimensions; got {x.spec} [X1]")
+    return call("select", _diagonal_mask(x.shape, k, direction), x, filled(x, 0))
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
+    """Coordinate arrays of a grid.
+
+    Parameters
+    ----------
+    *arrays : array-like
+        Of one dimension each, or scalars.
+    indexing : str
+        ``"ij"``: the axes in the order of the arrays; ``"xy"``: the first two exchanged.
+
+    Returns
+    -------
+    list of Tensor
+
+    Examples
+    --------
+    >>> xlapy.meshgrid(xlapy.arange(2), xlapy.arange(3), indexing="ij")[1]
+    Tensor([[0, 1, 2],
+            [0, 1, 2]], s32[2,3])
+    """
+    if indexing not in ("xy", "ij"):
+        raise ConstraintError(f"meshgrid: indexing must be 'xy' or 'ij'; got {indexing!r} [X1]")
+    return _meshgrid(list(arrays), indexing) if arrays else []
+
+
+@composite(arrays=1)
+def _meshgrid(arrays: list[Any], indexing: str) -> list[Tensor]:
+    tensors = promoted(*arrays)
+    for t in tensors:
+        if t.ndim > 1:
+            raise ShapeError(f"arrays must have one dimension; got {t.spec} [X1]")
+    sizes = [t.size for t in tensors]
+    order = list(range(len(sizes)))
+    if indexing == "xy" and len(sizes) > 1:
+        order[:2] = [1, 0]
+    shape = tuple(sizes[i] for i in order)
+    return [
+        call("broadcast_in_dim", call("reshape", t, shape=(t.size,)), shape=shape,
+             broadcast_dimensions=(order.index(i),))
+        for i, t in enumerate(tensors)
+    ]  # fmt: skip

@@ -1,0 +1,636 @@
+"""Reading elements: ``x[...]``, `take` and `take_along_axis`.
+
+An index is taken apart into a form, which decides the program, and operands, which the program takes: the integers and
+the beginnings of slices are operands outside a trace, so that one program serves every ``x[i]`` and every slice of one
+length. Within a trace they are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from xlapy.backends.eager import put
+from xlapy.dtypes import as_dtype
+from xlapy.errors import DTypeError, OutOfRangeError, ShapeError, TracingError, XlapyError
+from xlapy.source import hide_library_frames
+from xlapy.specs import TensorSpec, as_axis, as_int, broadcast_shapes
+from xlapy.staging import composite
+from xlapy.tensor import Placed, Placement, Tensor
+from xlapy.trace.builder import host_array
+from xlapy.trace.mode import annotate, current_builder
+
+from .promotion import as_tensor, broadcast_to_shape, call, convert, filled, is_weak
+
+__all__ = ["getitem", "index_scalar", "take", "take_along_axis"]
+
+_S32, _S64 = as_dtype("s32"), as_dtype("s64")
+
+
+class Index(NamedTuple):
+    """An index taken apart.
+
+    Attributes
+    ----------
+    form : tuple
+        One entry for each part of the index, hashable: ``None`` for a new axis, ``("all", size)``, ``("at",)`` for an
+        integer, ``("run", count, step)`` for a slice, ``("array",)`` for integers of an array.
+    operands : list
+        For each ``"at"`` the integer, for each ``"run"`` where it begins (the element of the lowest place), for each
+        ``"array"`` the array; ints, or integer tensors of any place.
+    """
+
+    form: tuple[Any, ...]
+    operands: list[Any]
+
+
+# --- taking an index apart ----------------------------------------------------------------------------------------
+
+
+def parse(index: Any, shape: tuple[int, ...]) -> Index:
+    """An index for an array of a shape, taken apart and checked as far as its values are known."""
+    parts = list(index) if type(index) is tuple else [index]
+    parts = [_part(p) for p in parts]
+    used = sum([_width(p) for p in parts])
+    if used > len(shape):
+        raise OutOfRangeError(
+            f"an index must have at most {len(shape)} parts for {list(shape)}; got {used} [X1]"
+        )
+    dots = [i for i, p in enumerate(parts) if p is Ellipsis]
+    if len(dots) > 1:
+        raise OutOfRangeError(f"an index must have at most one ellipsis; got {len(dots)} [X1]")
+    if not dots:
+        dots = [len(parts)]
+        parts.append(Ellipsis)
+    form: list[Any] = []
+    operands: list[Any] = []
+    axis = 0
+    for p in parts:
+        if p is Ellipsis:
+            for _ in range(len(shape) - used):
+                form.append(("all", shape[axis]))
+                axis += 1
+            if not len(shape) - used and 0 < dots[0] < len(parts) - 1:
+                form.append(("dots",))
+        elif p is None:
+            form.append(None)
+        elif type(p) is int:
+            form.append(("at",))
+            operands.append(in_range(p, shape[axis], axis))
+            axis += 1
+        elif type(p) is slice:
+            entry, start = _run(p, shape[axis])
+            form.append(entry)
+            if start is not None:
+                operands.append(start)
+            axis += 1
+        elif type(p) is Tensor:
+            form.append(("array",) if p.ndim else ("at",))
+            operands.append(p)
+            axis += 1
+        elif p.dtype == np.bool_:
+            axis = _expand_mask(p, shape, axis, form, operands)
+        else:
+            form.append(("array",))
+            operands.append(_checked(p, shape[axis], axis))
+            axis += 1
+    return Index(tuple(form), operands)
+
+
+def _part(p: Any) -> Any:
+    """One part of an index as int, slice, None, Ellipsis, an integer tensor, or a host array of integers or masks."""
+    kind = type(p)
+    if kind is int or kind is slice or p is None or p is Ellipsis:
+        return p
+    if kind is Tensor:
+        spec = p.placed.spec
+        if type(spec) is not TensorSpec or not (spec.dtype.integer or spec.dtype.kind == "bool"):
+            raise DTypeError(f"an index must be of integers or truth values; got {spec} [X1]")
+        if spec.dtype.kind == "bool":
+            if type(p.placed) is not Placed:
+                raise TracingError(
+                    "a mask must not be an index in a trace, for how many elements it picks is not known yet;"
+                    f" got {spec} [X1]\n  use xlapy.where(mask, x, 0), or assign with x[mask] = value"
+                )
+            return p.numpy()
+        return p
+    if kind is bool:
+        return np.asarray(p)
+    if isinstance(p, int | np.integer):
+        return int(p)
+    if isinstance(p, list) and not p:
+        return np.zeros(0, np.int32)
+    try:
+        found = host_array(p)
+    except DTypeError:
+        found = None
+    if found is None or (found.dtype.kind not in "iub" and not as_dtype(found.dtype).integer):
+        raise DTypeError(
+            "an index must be of integers, slices, ellipsis, None, and arrays of integers or truth values; got"
+            f" {p!r} [X1]"
+        )
+    return int(found) if found.ndim == 0 and found.dtype.kind != "b" else found
+
+
+def _width(p: Any) -> int:
+    """How many axes a part of an index takes up."""
+    if p is None or p is Ellipsis:
+        return 0
+    if type(p) is np.ndarray and p.dtype == np.bool_:
+        return p.ndim
+    return 1
+
+
+def in_range(i: int, size: int, axis: int) -> int:
+    """A place counted from the front, or an error that is an IndexError."""
+    if not -size <= i < size:
+        raise OutOfRangeError(f"index must be in [{-size}, {size}) along axis {axis}; got {i} [X1]")
+    return i + size if i < 0 else i
+
+
+def _run(p: slice, size: int) -> tuple[Any, int | None]:
+    """The form of a slice, and where its lowest element lies."""
+    start, stop, step = p.indices(size)
+    count = len(range(start, stop, step))
+    if count == size and step == 1:
+        return ("all", size), None
+    if count <= 1:
+        step = 1
+    return ("run", count, step), 0 if not count else min(start, start + (count - 1) * step)
+
+
+def _checked(p: np.ndarray[Any, Any], size: int, axis: int) -> np.ndarray[Any, Any]:
+    """Known places counted from the front; one that there is not is an error."""
+    wide = p.astype(np.int64)
+    if wide.size:
+        for i in (int(wide.min()), int(wide.max())):
+            in_range(i, size, axis)
+    wide = np.where(wide < 0, wide + size, wide)
+    return wide.astype(np.int32 if size <= 2**31 - 1 else np.int64)
+
+
+def _expand_mask(
+    mask: np.ndarray[Any, Any],
+    shape: tuple[int, ...],
+    axis: int,
+    form: list[Any],
+    operands: list[Any],
+) -> int:
+    """A mask as the places at which it is true."""
+    if mask.ndim == 0:
+        # A new axis of size 1, of which the one element is taken or not.
+        form.append(("flag",))
+        operands.append(np.zeros(int(mask), np.int32))
+        return axis
+    covered = shape[axis : axis + mask.ndim]
+    if mask.shape != covered:
+        raise OutOfRangeError(
+            f"a mask must have the shape of the axes it covers, {list(covered)}; got {list(mask.shape)} [X1]"
+        )
+    for places in mask.nonzero():
+        form.append(("array",))
+        operands.append(places.astype(np.int32))
+    return axis + mask.ndim
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+#: integers as tensors, for those that come again: by place and value
+_places: Final[dict[tuple[Placement, int], Tensor]] = {}
+
+
+def place_tensor(i: int, placement: Placement) -> Tensor:
+    """An integer as a tensor that lies somewhere; those seen lately are kept."""
+    found = _places.get((placement, i))
+    if found is None:
+        if len(_places) >= 4096:
+            _places.pop(next(iter(_places)))
+        kind = np.int32 if i <= 2**31 - 1 else np.int64
+        found = _places[placement, i] = put(np.asarray(i, kind), placement)
+    return found
+
+
+@composite(arrays=2)
+def _row(x: Any, i: Any, /) -> Any:
+    return read(x, Index((("at",), *[("all", n) for n in x.shape[1:]]), [i]))
+
+
+@composite(arrays=2)
+def _rows(x: Any, start: Any, count: int) -> Any:
+    form = (("run", count, 1), *[("all", n) for n in x.shape[1:]])
+    return read(x, Index(form, [start]))
+
+
+@composite(arrays=2)
+def _indexed(x: Any, operands: list[Any], form: tuple[Any, ...]) -> Any:
+    return read(x, Index(form, operands))
+
+
+_row.__name__ = _rows.__name__ = _indexed.__name__ = "getitem"
+
+
+def getitem(x: Tensor, index: Any, /) -> Tensor:
+    """The elements that an index picks, as numpy's ``x[index]``; always a copy.
+
+    Parameters
+    ----------
+    x : Tensor
+    index : int, slice, None, Ellipsis, array-like of integers or truth values, or a tuple of these
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    OutOfRangeError
+        If an integer, or one of an array that is no tensor, is out of range. Those of tensors are not looked at: a
+        place beyond the end is taken to be the last one.
+    TracingError
+        For a mask in a trace.
+
+    Examples
+    --------
+    >>> x = xlapy.asarray([[1, 2, 3], [4, 5, 6]])
+    >>> x[1], x[:, ::-1], x[[1, 0], [0, 2]]
+    (Tensor([4, 5, 6], s32[3]), Tensor([[3, 2, 1],
+            [6, 5, 4]], s32[2,3]), Tensor([4, 3], s32[2]))
+    """
+    placed = x.placed
+    if current_builder() is None and type(placed) is Placed:
+        kind = type(index)
+        try:
+            if kind is int:
+                size = placed.spec.shape[0]
+                if -size <= index < size:
+                    if index < 0:
+                        index += size
+                    found: Tensor = _row(x, place_tensor(index, placed.placement))
+                    return found
+            elif kind is slice and index.step is None:
+                size = placed.spec.shape[0]
+                start, stop, _ = index.indices(size)
+                if 0 < stop - start < size:
+                    found = _rows(x, place_tensor(start, placed.placement), stop - start)
+                    return found
+        except (AttributeError, IndexError):
+            pass
+    try:
+        return _getitem(x, index)
+    except XlapyError as error:
+        error = annotate(error, "getitem", [placed.spec])
+        hide_library_frames(error)
+        raise error from None
+
+
+def _getitem(x: Tensor, index: Any) -> Tensor:
+    spec = x.placed.spec
+    if type(spec) is not TensorSpec:
+        raise DTypeError(f"only an array can be indexed; got {spec} [X1]")
+    parsed = parse(index, spec.shape)
+    if current_builder() is None and type(x.placed) is Placed:
+        placement = x.placed.placement
+        operands = [settled(v, placement) for v in parsed.operands]
+        found: Tensor = _indexed(x, operands, parsed.form)
+        return found
+    if not parsed.operands and None not in parsed.form:
+        return Tensor(x.placed, x.payload)
+    return read(x, parsed)
+
+
+def settled(v: Any, placement: Placement) -> Tensor:
+    """An operand of an index as a concrete tensor."""
+    if type(v) is Tensor:
+        return v
+    return place_tensor(v, placement) if type(v) is int else put(v, placement)
+
+
+def read(x: Tensor, index: Index) -> Tensor:
+    """The elements that an index picks, recorded."""
+    form, operands = _without_flags(x, index)
+    if form is not index.form:
+        x = call("reshape", x, shape=_flagged_shape(x.shape, index.form))
+    if any(e is not None and e[0] == "array" for e in form):
+        return _gathered(x, form, operands)
+    starts: list[Any] = []
+    counts: list[int] = []
+    steps: list[int] = []
+    result: list[int] = []
+    given = iter(operands)
+    for entry in form:
+        if entry is None:
+            result.append(1)
+        elif entry[0] == "all":
+            _add(starts, counts, steps, (0, entry[1], 1))
+            result.append(entry[1])
+        elif entry[0] == "at":
+            _add(starts, counts, steps, (next(given), 1, 1))
+        elif entry[0] == "run":
+            _add(starts, counts, steps, (next(given), entry[1], entry[2]))
+            result.append(entry[1])
+    return _reshaped(sliced_at(x, starts, counts, steps), tuple(result))
+
+
+def _add(
+    starts: list[Any], counts: list[int], steps: list[int], entry: tuple[Any, int, int]
+) -> None:
+    for values, value in zip((starts, counts, steps), entry, strict=True):
+        values.append(value)
+
+
+def _reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return x if x.shape == shape else call("reshape", x, shape=shape)
+
+
+def _without_flags(x: Tensor, index: Index) -> Index:
+    """Truth values as index turned into arrays along axes of size 1 that `_flagged_shape` adds."""
+    if ("flag",) not in index.form:
+        return index
+    return Index(tuple(("array",) if e == ("flag",) else e for e in index.form), index.operands)
+
+
+def _flagged_shape(shape: tuple[int, ...], form: Sequence[Any]) -> tuple[int, ...]:
+    sizes = iter(shape)
+    found: list[int] = []
+    for e in form:
+        if e == ("flag",):
+            found.append(1)
+        elif e is not None and e[0] != "dots":
+            found.append(next(sizes))
+    return tuple(found)
+
+
+def sliced_at(
+    x: Tensor, starts: Sequence[Any], counts: Sequence[int], steps: Sequence[int]
+) -> Tensor:
+    """A slice for each axis: from its lowest element, so many, at a distance; backwards for a negative step."""
+    extents = [(c - 1) * abs(s) + 1 if c else 0 for c, s in zip(counts, steps, strict=True)]
+    strides = tuple([abs(s) for s in steps])
+    if all([type(s) is int for s in starts]):
+        if any([s != 1 for s in strides]) or extents != list(x.shape):
+            limits = tuple([a + e for a, e in zip(starts, extents, strict=True)])
+            x = call("slice", x, start_indices=tuple(starts), limit_indices=limits, strides=strides)
+    else:
+        places = uniform(
+            [s if type(s) is int else whole(s, n) for s, n in zip(starts, x.shape, strict=True)]
+        )
+        if tuple(extents) != x.shape:
+            x = call("dynamic_slice", x, *places, slice_sizes=tuple(extents))
+        if any([s != 1 for s in strides]):
+            zeros = (0,) * x.ndim
+            x = call("slice", x, start_indices=zeros, limit_indices=x.shape, strides=strides)
+    backwards = tuple([i for i, s in enumerate(steps) if s < 0])
+    return call("rev", x, dimensions=backwards) if backwards else x
+
+
+def index_scalar(i: Any) -> Tensor:
+    """An integer scalar of s32 or s64, from a Python integer or an integer tensor."""
+    i = as_tensor(i)
+    if not i.dtype.integer or i.ndim:
+        raise DTypeError(f"it must be an integer scalar; got {i.spec} [X1]")
+    return _signed(i, 2**31)
+
+
+def _signed(i: Tensor, size: int) -> Tensor:
+    """Integers of a signed type that can count from the end of a size."""
+    dtype = i.dtype
+    if dtype is _S32 or dtype is _S64:
+        return i
+    if dtype.kind == "uint" and dtype.bits >= 32:
+        limit = filled(i, min(size, (1 << dtype.bits) - 1, 2**31 - 1))
+        return convert(call("min", i, limit), _S32)
+    return convert(i, _S32)
+
+
+def whole(i: Tensor, size: int) -> Tensor:
+    """Places counted from the front, of s32 or s64, from ones that may be negative."""
+    if is_weak(i):
+        i = as_tensor(i)
+    unsigned = i.dtype.kind == "uint"
+    i = _signed(i, size)
+    if unsigned:
+        return i
+    below = call("compare", i, filled(i, 0), comparison_direction="LT")
+    return call("select", below, call("add", i, filled(i, size)), i)
+
+
+def uniform(places: Sequence[Any]) -> list[Tensor]:
+    """Scalars and ints as scalars of one element type."""
+    wide = any(type(p) is Tensor and p.dtype is _S64 for p in places)
+    dtype = _S64 if wide else _S32
+    like = next(p for p in places if type(p) is Tensor)
+    zero = convert(filled(like, 0), dtype) if like.dtype is not dtype else filled(like, 0)
+    return [convert(p, dtype) if type(p) is Tensor else filled(zero, p) for p in places]
+
+
+# --- arrays as index ----------------------------------------------------------------------------------------------
+
+
+class Layout(NamedTuple):
+    """Where what an index with arrays picks lies in the result.
+
+    Attributes
+    ----------
+    arrays : list of (axis, operand)
+        The axes that are picked from, and by what.
+    starts, counts, steps : list
+        The slices of all axes, those picked from being whole.
+    block : tuple of int
+        The shape of the picks.
+    place : int
+        How many axes of the rest come before the block.
+    shape : tuple of int
+        Of the result, new axes included.
+    """
+
+    arrays: list[tuple[int, Any]]
+    starts: list[Any]
+    counts: list[int]
+    steps: list[int]
+    block: tuple[int, ...]
+    place: int
+    shape: tuple[int, ...]
+
+
+def lay_out(x: Tensor, form: Sequence[Any], operands: Sequence[Any]) -> Layout:
+    """Numpy's rule: the picks stand where the arrays do, or in front where something lies between the arrays."""
+    arrays: list[tuple[int, Any]] = []
+    starts: list[Any] = []
+    counts: list[int] = []
+    steps: list[int] = []
+    before: list[int] = []
+    after: list[int] = []
+    gaps = 0
+    closed = False
+    rest = 0
+    place = 0
+    given = iter(operands)
+    axis = 0
+    for entry in form:
+        picks = entry is not None and entry[0] in ("at", "array")
+        if picks:
+            if closed:
+                gaps += 1
+            arrays.append((axis, next(given)))
+            _add(starts, counts, steps, (0, x.shape[axis], 1))
+            axis += 1
+            continue
+        if arrays:
+            closed = True
+        if entry is None:
+            (after if arrays else before).append(1)
+        elif entry[0] != "dots":
+            slice_of = (0, entry[1], 1) if entry[0] == "all" else (next(given), entry[1], entry[2])
+            _add(starts, counts, steps, slice_of)
+            (after if arrays else before).append(entry[1])
+            rest += 1
+            if not arrays:
+                place += 1
+            axis += 1
+    block = broadcast_shapes(*[_shape(a) for _, a in arrays])
+    if gaps:
+        return Layout(arrays, starts, counts, steps, block, 0, (*block, *before, *after))
+    return Layout(arrays, starts, counts, steps, block, place, (*before, *block, *after))
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return () if type(x) is int else x.shape
+
+
+def index_array(x: Tensor, arrays: Sequence[tuple[int, Any]], block: tuple[int, ...]) -> Tensor:
+    """The picks as vectors of places: of the block's shape and one dimension more."""
+    columns = []
+    for axis, a in arrays:
+        i = as_tensor(np.asarray(a, np.int32) if type(a) is int else a)
+        columns.append(whole(i, x.shape[axis]) if type(a) is Tensor else i)
+    dtype = _S64 if any(c.dtype is _S64 for c in columns) else _S32
+    columns = [broadcast_to_shape(convert(c, dtype), block) for c in columns]
+    parts = [call("reshape", c, shape=(*block, 1)) for c in columns]
+    return parts[0] if len(parts) == 1 else call("concatenate", *parts, dimension=len(block))
+
+
+def _gathered(x: Tensor, form: Sequence[Any], operands: Sequence[Any]) -> Tensor:
+    layout = lay_out(x, form, operands)
+    x = sliced_at(x, layout.starts, layout.counts, layout.steps)
+    picked = tuple(axis for axis, _ in layout.arrays)
+    rank = len(layout.block) + x.ndim - len(picked)
+    block = range(layout.place, layout.place + len(layout.block))
+    if not all(x.shape[a] for a in picked) and 0 not in layout.block:
+        raise OutOfRangeError(f"an empty axis has nothing to pick from; got {x.spec} [X1]")
+    if 0 in layout.block or not x.size:
+        return _nothing(x, layout.shape)
+    found = call(
+        "gather", x, index_array(x, layout.arrays, layout.block),
+        offset_dims=tuple(i for i in range(rank) if i not in block),
+        collapsed_slice_dims=picked,
+        operand_batching_dims=(),
+        start_indices_batching_dims=(),
+        start_index_map=picked,
+        index_vector_dim=len(layout.block),
+        slice_sizes=tuple(1 if i in picked else n for i, n in enumerate(x.shape)),
+        indices_are_sorted=False,
+    )  # fmt: skip
+    return _reshaped(found, layout.shape)
+
+
+def _nothing(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """An empty array: nothing is read, whatever the places."""
+    from xlapy.trace.zeros import zeros_of
+
+    result: Tensor = zeros_of(TensorSpec(shape, x.dtype))
+    return result
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
+    """Slices along an axis, at the places that an array of integers says.
+
+    Parameters
+    ----------
+    x : array-like
+    indices : array-like of int
+        Negative ones count from the back. As for ``x[indices]``, those of tensors are not checked.
+    axis : int, optional
+        By default the elements are counted as if they stood in one dimension.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> xlapy.take(xlapy.asarray([[1, 2, 3], [4, 5, 6]]), xlapy.asarray([2, 0]), axis=1)
+    Tensor([[3, 1],
+            [6, 4]], s32[2,2])
+    """
+    from .creation import asarray
+    from .shaping import ravel
+
+    x = x if type(x) is Tensor else asarray(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    place = as_axis(as_int(axis, "axis"), x.ndim)
+    if type(indices) is not Tensor and not isinstance(indices, int):
+        indices = host_array(indices)
+        if indices.dtype.kind == "b":
+            raise DTypeError("take: indices must be integers; got truth values [X1]")
+    return getitem(x, (*[slice(None)] * place, indices))
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
+    """From each line along an axis the elements at the places that stand in the same line of `indices`.
+
+    Parameters
+    ----------
+    x : array-like
+    indices : array-like of int
+        Of the rank of `x`; the other dimensions are broadcast. Places out of range are taken to be the last one.
+    axis : int
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> x = xlapy.asarray([[3, 1, 2], [6, 5, 4]])
+    >>> xlapy.take_along_axis(x, xlapy.argsort(x, axis=1), axis=1)
+    Tensor([[1, 2, 3],
+            [4, 5, 6]], s32[2,3])
+    """
+    return _take_along_axis(x, indices, as_int(axis, "axis"))
+
+
+@composite(arrays=2)
+def _take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
+    x, indices = as_tensor(x), as_tensor(indices)
+    if not indices.dtype.integer:
+        raise DTypeError(f"indices must be integers; got {indices.spec} [X1]")
+    if indices.ndim != x.ndim:
+        raise ShapeError(f"indices must have {x.ndim} dimensions; got {indices.spec} [X1]")
+    place = as_axis(axis, x.ndim)
+    lines = broadcast_shapes(*[(*t.shape[:place], 1, *t.shape[place + 1 :]) for t in (x, indices)])
+    count, size = indices.shape[place], x.shape[place]
+    x = broadcast_to_shape(x, (*lines[:place], size, *lines[place + 1 :]))
+    indices = broadcast_to_shape(indices, (*lines[:place], count, *lines[place + 1 :]))
+    if not indices.size:
+        return _nothing(x, indices.shape)
+    if not size:
+        raise OutOfRangeError(f"an empty axis has nothing to pick from; got {x.spec} [X1]")
+    batch = tuple(i for i in range(x.ndim) if i != place)
+    vectors = call("reshape", whole(indices, size), shape=(*indices.shape, 1))
+    return call(
+        "gather", x, vectors,
+        offset_dims=(),
+        collapsed_slice_dims=(place,),
+        operand_batching_dims=batch,
+        start_indices_batching_dims=batch,
+        start_index_map=(place,),
+        index_vector_dim=x.ndim,
+        slice_sizes=(1,) * x.ndim,
+        indices_are_sorted=False,
+    )  # fmt: skip
+
+
+_take_along_axis.__name__ = "take_along_axis"

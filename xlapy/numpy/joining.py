@@ -1,0 +1,536 @@
+"""Putting arrays together, taking them apart, repeating and padding them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xlapy.errors import ConstraintError, DTypeError, ShapeError
+from xlapy.specs import as_axis, as_int, as_ints
+from xlapy.staging import composite
+from xlapy.tensor import Placed, Tensor
+
+from .promotion import as_tensor, at_dtype, call, operand, promoted, result_dtype
+from .shaping import sliced
+
+__all__ = [
+    "append",
+    "array_split",
+    "atleast_1d",
+    "atleast_2d",
+    "concat",
+    "concatenate",
+    "dsplit",
+    "hsplit",
+    "hstack",
+    "pad",
+    "repeat",
+    "split",
+    "stack",
+    "tile",
+    "unstack",
+    "vsplit",
+    "vstack",
+]
+
+
+def concatenate(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
+    """Arrays one after the other along an axis that they have.
+
+    Parameters
+    ----------
+    arrays : sequence of array-like
+        Equal in shape but for that axis; they meet on one element type.
+    axis : int or None
+        None flattens them first.
+    dtype : dtype, optional
+        Of the result.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        If their shapes do not fit.
+
+    Examples
+    --------
+    >>> xlapy.concatenate([xlapy.asarray([1, 2]), xlapy.asarray([3.0])])
+    Tensor([1., 2., 3.], f32[3])
+    """
+    found = _concatenate(_list(arrays), None if axis is None else as_int(axis, "axis"))
+    if dtype is None:
+        return found
+    from .datatypes import astype
+
+    return astype(found, dtype)
+
+
+concat = concatenate
+
+
+def _list(arrays: Any) -> list[Any]:
+    if type(arrays) is Tensor or isinstance(arrays, np.ndarray):
+        arrays = list(arrays)
+    if not isinstance(arrays, list | tuple):
+        raise DTypeError(f"arrays must be a sequence of them; got {type(arrays).__name__} [X1]")
+    if not arrays:
+        raise ConstraintError("there must be at least one array; got () [X1]")
+    return list(arrays)
+
+
+@composite(arrays=1)
+def _concatenate(arrays: list[Any], axis: int | None) -> Tensor:
+    tensors = promoted(*arrays)
+    if axis is None:
+        tensors = [call("reshape", t, shape=(t.size,)) for t in tensors]
+        axis = 0
+    for t in tensors:
+        if not t.ndim:
+            raise ShapeError(f"arrays must have at least one dimension; got {t.spec} [X1]")
+    place = as_axis(axis, tensors[0].ndim)
+    return call("concatenate", *tensors, dimension=place)
+
+
+_concatenate.__name__ = "concatenate"
+
+
+def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
+    """Arrays of one shape along a new axis.
+
+    Examples
+    --------
+    >>> xlapy.stack([xlapy.asarray([1, 2]), xlapy.asarray([3, 4])], axis=1)
+    Tensor([[1, 3],
+            [2, 4]], s32[2,2])
+    """
+    return _stack(_list(arrays), as_int(axis, "axis"))
+
+
+@composite(arrays=1)
+def _stack(arrays: list[Any], axis: int) -> Tensor:
+    tensors = promoted(*arrays)
+    shape = tensors[0].shape
+    for t in tensors:
+        if t.shape != shape:
+            raise ShapeError(f"arrays must be of one shape; got {[t.shape for t in tensors]} [X1]")
+    place = as_axis(axis, len(shape) + 1)
+    single = (*shape[:place], 1, *shape[place:])
+    parts = [call("reshape", t, shape=single) for t in tensors]
+    return call("concatenate", *parts, dimension=place)
+
+
+_stack.__name__ = "stack"
+
+
+@composite(arrays=1)
+def vstack(arrays: Any, /) -> Tensor:
+    """Arrays below each other: along the first axis, those of one dimension as rows.
+
+    Examples
+    --------
+    >>> xlapy.vstack([xlapy.asarray([1, 2]), xlapy.asarray([3, 4])])
+    Tensor([[1, 2],
+            [3, 4]], s32[2,2])
+    """
+    tensors = [_at_least_2d(as_tensor(x)) for x in _list(arrays)]
+    return call("concatenate", *promoted(*tensors), dimension=0)
+
+
+@composite(arrays=1)
+def hstack(arrays: Any, /) -> Tensor:
+    """Arrays beside each other: along the second axis, or the first where there is only one.
+
+    Examples
+    --------
+    >>> xlapy.hstack([xlapy.asarray([1, 2]), xlapy.asarray([3, 4])])
+    Tensor([1, 2, 3, 4], s32[4])
+    """
+    tensors = promoted(*[_at_least_1d(as_tensor(x)) for x in _list(arrays)])
+    return call("concatenate", *tensors, dimension=0 if tensors[0].ndim == 1 else 1)
+
+
+def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:
+    """`concatenate` of two arrays; flattened without an axis.
+
+    Examples
+    --------
+    >>> xlapy.append(xlapy.asarray([1, 2]), [3])
+    Tensor([1, 2, 3], s32[3])
+    """
+    return concatenate([x, values], axis=axis)
+
+
+def _at_least_1d(x: Tensor) -> Tensor:
+    return x if x.ndim else call("reshape", x, shape=(1,))
+
+
+def _at_least_2d(x: Tensor) -> Tensor:
+    return x if x.ndim > 1 else call("reshape", x, shape=(1, x.size))
+
+
+@composite(arrays=1)
+def atleast_1d(x: Any, /) -> Tensor:
+    """With at least one dimension.
+
+    Examples
+    --------
+    >>> xlapy.atleast_1d(3)
+    Tensor([3], s32[1])
+    """
+    return _at_least_1d(as_tensor(x))
+
+
+@composite(arrays=1)
+def atleast_2d(x: Any, /) -> Tensor:
+    """With at least two dimensions; one becomes a row.
+
+    Examples
+    --------
+    >>> xlapy.atleast_2d(xlapy.asarray([1, 2]))
+    Tensor([[1, 2]], s32[1,2])
+    """
+    return _at_least_2d(as_tensor(x))
+
+
+# --- taking apart -------------------------------------------------------------------------------------------------
+
+
+@composite(arrays=1)
+def _unstack(x: Any, axis: int) -> tuple[Tensor, ...]:
+    x = as_tensor(x)
+    if not x.ndim:
+        raise ShapeError(f"an array must have at least one dimension; got {x.spec} [X1]")
+    place = as_axis(axis, x.ndim)
+    shape = (*x.shape[:place], *x.shape[place + 1 :])
+    parts = [sliced(x, place, i, i + 1) for i in range(x.shape[place])]
+    return tuple([call("reshape", p, shape=shape) for p in parts])
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis, without it.
+
+    Examples
+    --------
+    >>> xlapy.unstack(xlapy.asarray([[1, 2], [3, 4]]))
+    (Tensor([1, 2], s32[2]), Tensor([3, 4], s32[2]))
+    """
+    return _unstack(x, as_int(axis, "axis"))
+
+
+def split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Tensor]:
+    """An array cut along an axis.
+
+    Parameters
+    ----------
+    x : array-like
+    indices_or_sections : int or sequence of int
+        Into how many equal parts, or where to cut.
+    axis : int
+
+    Returns
+    -------
+    list of Tensor
+
+    Raises
+    ------
+    ShapeError
+        If the parts would not be equal; see `array_split`.
+
+    Examples
+    --------
+    >>> xlapy.split(xlapy.arange(5), [2])
+    [Tensor([0, 1], s32[2]), Tensor([2, 3, 4], s32[3])]
+    """
+    return _split_by(x, indices_or_sections, axis, equal=True)
+
+
+def array_split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Tensor]:
+    """As `split`, but the first parts may be longer by one.
+
+    Examples
+    --------
+    >>> xlapy.array_split(xlapy.arange(5), 2)
+    [Tensor([0, 1, 2], s32[3]), Tensor([3, 4], s32[2])]
+    """
+    return _split_by(x, indices_or_sections, axis, equal=False)
+
+
+def _split_by(x: Any, where: Any, axis: int, equal: bool) -> list[Tensor]:
+    cuts = tuple(as_ints(where)) if isinstance(where, list | tuple | np.ndarray) else as_int(where)
+    return _split(x, cuts, as_int(axis, "axis"), equal)
+
+
+@composite(arrays=1)
+def _split(x: Any, where: int | tuple[int, ...], axis: int, equal: bool) -> list[Tensor]:
+    x = as_tensor(x)
+    if not x.ndim:
+        raise ShapeError(f"an array must have at least one dimension; got {x.spec} [X1]")
+    place = as_axis(axis, x.ndim)
+    size = x.shape[place]
+    if isinstance(where, int):
+        if where < 1:
+            raise ConstraintError(f"the number of parts must be positive; got {where} [X1]")
+        if equal and size % where:
+            raise ShapeError(
+                f"a size of {size} must divide into equal parts; got {where} of them [X1]"
+            )
+        longer = size % where
+        lengths = [size // where + (i < longer) for i in range(where)]
+        ends = np.cumsum([0, *lengths]).tolist()
+        bounds = list(zip(ends[:-1], ends[1:], strict=True))
+    else:
+        edges = [0, *where, size]
+        bounds = []
+        for a, b in zip(edges[:-1], edges[1:], strict=True):
+            start, end, _ = slice(a, b).indices(size)
+            bounds.append((start, max(start, end)))
+    return [sliced(x, place, a, b) for a, b in bounds]
+
+
+def vsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
+    """`split` along the first axis.
+
+    Examples
+    --------
+    >>> len(xlapy.vsplit(xlapy.zeros((4, 2)), 2))
+    2
+    """
+    return split(x, indices_or_sections, 0)
+
+
+def hsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
+    """`split` along the second axis, or the first where there is only one.
+
+    Examples
+    --------
+    >>> len(xlapy.hsplit(xlapy.zeros((4, 2)), 2))
+    2
+    """
+    return split(x, indices_or_sections, 0 if np.ndim(x) == 1 else 1)
+
+
+def dsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
+    """`split` along the third axis.
+
+    Examples
+    --------
+    >>> len(xlapy.dsplit(xlapy.zeros((4, 2, 2)), 2))
+    2
+    """
+    return split(x, indices_or_sections, 2)
+
+
+# --- repeating ----------------------------------------------------------------------------------------------------
+
+
+def tile(x: Any, repetitions: int | Sequence[int], /) -> Tensor:
+    """The array so many times along each axis.
+
+    Examples
+    --------
+    >>> xlapy.tile(xlapy.asarray([1, 2]), (2, 2))
+    Tensor([[1, 2, 1, 2],
+            [1, 2, 1, 2]], s32[2,4])
+    """
+    return _tile(x, as_ints(repetitions, "repetitions"))
+
+
+@composite(arrays=1)
+def _tile(x: Any, counts: tuple[int, ...]) -> Tensor:
+    x = as_tensor(x)
+    if any(c < 0 for c in counts):
+        raise ConstraintError(f"repetitions must not be negative; got {counts} [X1]")
+    rank = max(x.ndim, len(counts))
+    counts = (1,) * (rank - len(counts)) + counts
+    shape = (1,) * (rank - x.ndim) + x.shape
+    # A new axis beside each old one, repeated and merged with it.
+    wide = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
+    dims = tuple(range(2 * (rank - x.ndim) + 1, 2 * rank, 2))
+    spread = call("broadcast_in_dim", x, shape=wide, broadcast_dimensions=dims)
+    return call("reshape", spread, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
+    """Each element, or slice, so many times in a row.
+
+    Parameters
+    ----------
+    x : array-like
+    repeats : int or sequence of int
+        One number, or one for each slice; they must be known before the program runs.
+    axis : int, optional
+        By default the elements are taken as if they stood in one dimension.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> xlapy.repeat(xlapy.asarray([1, 2]), 2), xlapy.repeat(xlapy.asarray([1, 2]), [1, 3])
+    (Tensor([1, 1, 2, 2], s32[4]), Tensor([1, 2, 2, 2], s32[4]))
+    """
+    place = None if axis is None else as_int(axis, "axis")
+    if isinstance(repeats, int):
+        return _repeat(x, as_int(repeats), place)
+    if type(repeats) is Tensor and type(repeats.placed) is not Placed:
+        repeats._refuse("the shape cannot depend on it")
+    counts = np.asarray(repeats)
+    if counts.dtype.kind not in "iu" or counts.ndim > 1:
+        raise DTypeError(f"repeat: repeats must be integers; got {repeats!r} [X1]")
+    if counts.ndim == 0 or counts.size == 1:
+        return _repeat(x, int(counts.reshape(())), place)
+    if (counts < 0).any():
+        raise ConstraintError(f"repeat: repeats must not be negative; got {counts.tolist()} [X1]")
+    from .indexing import take
+
+    x = x if type(x) is Tensor else as_tensor(x)
+    if place is None:
+        from .shaping import ravel
+
+        x, place = ravel(x), 0
+    size = x.shape[as_axis(place, x.ndim)]
+    if counts.size != size:
+        raise ShapeError(
+            f"repeat: there must be a number for each of {size}; got {counts.size} [X1]"
+        )
+    return take(x, np.repeat(np.arange(size, dtype=np.int32), counts), axis=place)
+
+
+@composite(arrays=1)
+def _repeat(x: Any, count: int, axis: int | None) -> Tensor:
+    x = as_tensor(x)
+    if count < 0:
+        raise ConstraintError(f"repeats must not be negative; got {count} [X1]")
+    if axis is None:
+        x, axis = call("reshape", x, shape=(x.size,)), 0
+    place = as_axis(axis, x.ndim)
+    shape = x.shape
+    wide = (*shape[: place + 1], count, *shape[place + 1 :])
+    dims = (*range(place + 1), *range(place + 2, x.ndim + 1))
+    spread = call("broadcast_in_dim", x, shape=wide, broadcast_dimensions=dims)
+    return call(
+        "reshape", spread, shape=(*shape[:place], shape[place] * count, *shape[place + 1 :])
+    )
+
+
+# --- padding ------------------------------------------------------------------------------------------------------
+
+_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+
+
+def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
+    """The array with more elements before and after it.
+
+    Parameters
+    ----------
+    x : array-like
+    pad_width : int, pair of int, or sequence of pairs
+        How many before and after, on every axis or on each.
+    mode : str
+        ``"constant"``, ``"edge"`` (the outermost element), ``"reflect"`` (mirrored at it), ``"symmetric"``
+        (mirrored beside it) or ``"wrap"`` (from the other end).
+    constant_values : array-like
+        The scalar for ``"constant"``.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> xlapy.pad(xlapy.asarray([1, 2, 3]), (1, 2), "reflect")
+    Tensor([2, 1, 2, 3, 2, 1], s32[6])
+    """
+    if mode not in _MODES:
+        raise ConstraintError(f"pad: mode must be one of {', '.join(_MODES)}; got {mode!r} [X1]")
+    width = np.asarray(pad_width)
+    if width.dtype.kind not in "iu" or (
+        width.shape not in ((), (1,), (2,)) and width.shape[-1:] not in ((1,), (2,))
+    ):
+        raise DTypeError(f"pad: pad_width must be integers, in pairs; got {pad_width!r} [X1]")
+    if (width < 0).any():
+        raise ConstraintError(f"pad: pad_width must not be negative; got {pad_width!r} [X1]")
+    pairs = tuple(map(tuple, width.reshape(-1, width.shape[-1] if width.ndim else 1).tolist()))
+    return _pad(x, constant_values, pairs, mode)
+
+
+@composite(arrays=2)
+def _pad(x: Any, value: Any, pairs: tuple[tuple[int, ...], ...], mode: str) -> Tensor:
+    x = as_tensor(x)
+    if len(pairs) not in (1, x.ndim):
+        raise ShapeError(
+            f"pad_width must have a pair for each of {x.ndim} dimensions; got {pairs} [X1]"
+        )
+    widths = [(p[0], p[-1]) for p in (pairs * x.ndim if len(pairs) == 1 else pairs)]
+    if mode == "constant":
+        value = operand(value)
+        if result_dtype(x, value) is not x.dtype:
+            raise DTypeError(f"constant_values must fit the element type {x.dtype} [X1]")
+        value = at_dtype(value, x.dtype)
+        if value.ndim:
+            raise ShapeError(f"constant_values must be a scalar; got {value.spec} [X1]")
+        return padded(x, value, [a for a, _ in widths], [b for _, b in widths])
+    for axis, (before, after) in enumerate(widths):
+        x = _extend(x, axis, before, after, mode)
+    return x
+
+
+def padded(x: Tensor, value: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:
+    """The pad operation without interior padding."""
+    return call(
+        "pad", x, value, edge_padding_low=tuple(low), edge_padding_high=tuple(high),
+        interior_padding=(0,) * x.ndim,
+    )  # fmt: skip
+
+
+def _extend(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
+    size = x.shape[axis]
+    if not before and not after:
+        return x
+    if not size:
+        raise ShapeError(f"an empty axis has nothing to pad with; got {x.spec} [X1]")
+    if mode == "edge":
+        parts = [x]
+        for count, at in ((before, 0), (after, size - 1)):
+            shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+            edge = call(
+                "broadcast_in_dim", sliced(x, axis, at, at + 1), shape=shape,
+                broadcast_dimensions=tuple(range(x.ndim)),
+            )  # fmt: skip
+            parts = [edge, *parts] if at == 0 and len(parts) == 1 else [*parts, edge]
+        return call("concatenate", *parts, dimension=axis)
+    # Which element stands at each place: periodic, and mirrored in every other period where it reflects.
+    place = np.arange(-before, size + after)
+    if mode == "wrap":
+        source = place % size
+    else:
+        period = max(2 * size - (2 if mode == "reflect" else 0), 1)
+        inside = place % period
+        source = np.where(
+            inside < size, inside, 2 * size - (2 if mode == "reflect" else 1) - inside
+        )
+        source = np.clip(source, 0, size - 1)
+    return _by_runs(x, axis, source)
+
+
+def _by_runs(x: Tensor, axis: int, source: np.ndarray[Any, Any]) -> Tensor:
+    """Slices at known places: runs of them, forwards or backwards, put together."""
+    runs: list[list[int]] = []
+    for i in source.tolist():
+        if (runs and len(runs[-1]) == 1 and abs(i - runs[-1][0]) == 1) or (
+            runs and len(runs[-1]) > 1 and i - runs[-1][-1] == runs[-1][1] - runs[-1][0]
+        ):
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    parts = []
+    for run in runs:
+        part = sliced(x, axis, min(run), max(run) + 1)
+        parts.append(part if run[0] <= run[-1] else call("rev", part, dimensions=(axis,)))
+    return parts[0] if len(parts) == 1 else call("concatenate", *parts, dimension=axis)

@@ -1,0 +1,103 @@
+"""The operators, methods and properties of `Tensor`, filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlapy import tensor
+from xlapy.staging import binary_operator
+
+from . import arithmetic, comparison
+
+_BINARY = {
+    "add": arithmetic.add,
+    "sub": arithmetic.subtract,
+    "mul": arithmetic.multiply,
+    "truediv": arithmetic.divide,
+    "floordiv": arithmetic.floor_divide,
+    "mod": arithmetic.remainder,
+    "divmod": arithmetic.divmod,
+    "pow": arithmetic.pow,
+    "and": comparison.bitwise_and,
+    "or": comparison.bitwise_or,
+    "xor": comparison.bitwise_xor,
+    "lshift": comparison.bitwise_left_shift,
+    "rshift": comparison.bitwise_right_shift,
+}
+_COMPARISONS = {
+    "lt": comparison.less,
+    "le": comparison.less_equal,
+    "gt": comparison.greater,
+    "ge": comparison.greater_equal,
+    "eq": comparison.equal,
+    "ne": comparison.not_equal,
+}
+
+
+def _operators() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, function in _BINARY.items():
+        found[f"__{name}__"], found[f"__r{name}__"] = binary_operator(function)
+    for name, function in _COMPARISONS.items():
+        found[f"__{name}__"], _ = binary_operator(function)
+    return found
+
+
+def _install() -> None:
+    from . import contraction, creation, datatypes, indexing, joining, reductions, shaping
+
+    attributes = _operators()
+    attributes["__matmul__"], attributes["__rmatmul__"] = binary_operator(contraction.matmul)
+    attributes |= {
+        "__neg__": arithmetic.negative,
+        "__pos__": arithmetic.positive,
+        "__abs__": arithmetic.abs,
+        "__invert__": comparison.bitwise_invert,
+        "__round__": lambda x, digits=None: arithmetic.round(x, digits or 0),
+        "__getitem__": indexing.getitem,
+        "reshape": _reshape,
+        "transpose": _transpose,
+        "astype": datatypes.astype,
+        "copy": creation.copy,
+        "flatten": shaping.ravel,
+    }
+    for module, names in (
+        (reductions, "all any argmax argmin cumprod cumsum max mean min prod std sum var"),
+        (arithmetic, "clip conj round"),
+        (shaping, "ravel squeeze swapaxes"),
+        (contraction, "dot"),
+        (joining, "repeat"),
+        (indexing, "take"),
+    ):
+        for name in names.split():
+            attributes[name] = getattr(module, name)
+    functions = {
+        "transpose": shaping.permute_dims,
+        "matrix_transpose": shaping.matrix_transpose,
+        "real": arithmetic.real,
+        "imag": arithmetic.imag,
+        "to": creation.to,
+        "asarray": creation.asarray,
+        "any": reductions.any,
+        "equal": comparison.equal,
+    }
+    tensor.install(functions, attributes)
+
+
+def _reshape(x: Any, /, *shape: Any) -> Any:
+    """As `xlapy.reshape`; the sizes may also be arguments of their own."""
+    from .shaping import reshape
+
+    return reshape(x, shape[0] if len(shape) == 1 else shape)
+
+
+def _transpose(x: Any, /, *axes: Any) -> Any:
+    """As `xlapy.permute_dims`; the axes may also be arguments of their own."""
+    from .shaping import permute_dims
+
+    if not axes:
+        return permute_dims(x)
+    return permute_dims(x, axes[0] if len(axes) == 1 else axes)
+
+
+_install()

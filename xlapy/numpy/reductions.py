@@ -1,0 +1,683 @@
+"""Sums, extremes, means and the like over axes; running sums."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xlapy.dtypes import DType, as_dtype
+from xlapy.errors import DTypeError, ShapeError
+from xlapy.ops import reduction
+from xlapy.specs import TensorSpec, as_axes, as_axis, as_int, as_ints
+from xlapy.staging import composite
+from xlapy.tensor import Tensor
+from xlapy.trace.zeros import constant_of
+
+from .comparison import compared, truth
+from .promotion import as_tensor, call, convert, filled, inexact
+from .shaping import sliced
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "average",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "ptp",
+    "std",
+    "sum",
+    "var",
+]
+
+_S32, _U32, _F32 = (as_dtype(n) for n in ("s32", "u32", "f32"))
+Axis = int | Sequence[int] | None
+
+
+def _axis(axis: Axis) -> int | tuple[int, ...] | None:
+    """An axis argument that can be part of a key."""
+    if axis is None or type(axis) is int:
+        return axis
+    return as_ints(axis, "axis")
+
+
+def _keep(x: Tensor, axes: tuple[int, ...], result: Tensor, keepdims: bool) -> Tensor:
+    if not keepdims:
+        return result
+    return call(
+        "reshape", result, shape=tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    )
+
+
+# --- sums and products --------------------------------------------------------------------------------------------
+
+
+def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum over axes.
+
+    Parameters
+    ----------
+    x : array-like
+    axis : int or sequence of int, optional
+        By default all.
+    dtype : dtype, optional
+        To sum in, and of the result. By default that of `x`, but s32 or u32 for truth values and integers of fewer
+        bits. Floats of 16 bits and fewer are summed in f32.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        If there is no such axis.
+
+    Examples
+    --------
+    >>> xlapy.sum(xlapy.asarray([[1, 2], [3, 4]]), axis=0)
+    Tensor([4, 6], s32[2])
+    """
+    return _sum(x, _axis(axis), None if dtype is None else as_dtype(dtype), keepdims)
+
+
+@composite(arrays=1)
+def _sum(x: Any, axis: Any, dtype: DType | None, keepdims: bool) -> Tensor:
+    return _folded(x, axis, dtype, keepdims, reduction.reduce_sum)
+
+
+def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The product over axes; the parameters are those of `sum`.
+
+    Examples
+    --------
+    >>> xlapy.prod(xlapy.asarray([[1, 2], [3, 4]]), axis=0)
+    Tensor([3, 8], s32[2])
+    """
+    return _prod(x, _axis(axis), None if dtype is None else as_dtype(dtype), keepdims)
+
+
+@composite(arrays=1)
+def _prod(x: Any, axis: Any, dtype: DType | None, keepdims: bool) -> Tensor:
+    return _folded(x, axis, dtype, keepdims, reduction.reduce_prod)
+
+
+_sum.__name__, _prod.__name__ = "sum", "prod"
+
+
+def _folded(
+    x: Any, axis: Any, dtype: DType | None, keepdims: bool, fold: Callable[..., Any]
+) -> Tensor:
+    x = as_tensor(x)
+    kind = dtype or summing_dtype(x.dtype)
+    axes = as_axes(axis, x.ndim)
+    if kind.kind == "bool":
+        raise DTypeError("a sum or product must not be of truth values; got dtype pred [X1]")
+    x = _converted(x, kind)
+    wide = convert(x, _wide(kind))
+    return convert(_keep(x, axes, fold(wide, axes), keepdims), kind)
+
+
+def _converted(x: Tensor, dtype: DType) -> Tensor:
+    if x.dtype.kind == "complex" and dtype.kind != "complex":
+        raise DTypeError(
+            f"complex numbers must not be converted to {dtype}: take real() first [X1]"
+        )
+    return convert(x, dtype)
+
+
+def summing_dtype(dtype: DType) -> DType:
+    """The element type of a sum: small integers and truth values would soon overflow."""
+    if dtype.kind == "bool" or (dtype.kind == "int" and dtype.bits < 32):
+        return _S32
+    if dtype.kind == "uint" and dtype.bits < 32:
+        return _U32
+    return dtype
+
+
+def _wide(dtype: DType) -> DType:
+    """The element type to add up in."""
+    return _F32 if dtype.kind == "float" and dtype.bits <= 16 else dtype
+
+
+# --- extremes -----------------------------------------------------------------------------------------------------
+
+
+def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The largest element over axes; nan where there is one.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements.
+
+    Examples
+    --------
+    >>> xlapy.max(xlapy.asarray([[1, 4], [3, 2]]), axis=1)
+    Tensor([4, 3], s32[2])
+    """
+    return _max(x, _axis(axis), keepdims)
+
+
+@composite(arrays=1)
+def _max(x: Any, axis: Any, keepdims: bool) -> Tensor:
+    return _extreme(x, axis, keepdims, reduction.reduce_max)
+
+
+def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The smallest element over axes; nan where there is one.
+
+    Examples
+    --------
+    >>> xlapy.min(xlapy.asarray([[1, 4], [3, 2]]), axis=1)
+    Tensor([1, 2], s32[2])
+    """
+    return _min(x, _axis(axis), keepdims)
+
+
+@composite(arrays=1)
+def _min(x: Any, axis: Any, keepdims: bool) -> Tensor:
+    return _extreme(x, axis, keepdims, reduction.reduce_min)
+
+
+_max.__name__, _min.__name__ = "max", "min"
+
+
+def _extreme(x: Any, axis: Any, keepdims: bool, fold: Callable[..., Any]) -> Tensor:
+    x = as_tensor(x)
+    axes = as_axes(axis, x.ndim)
+    _require_elements(x, axes)
+    if x.dtype.kind == "complex":
+        raise DTypeError(f"complex numbers have no order; got {x.spec} [X1]")
+    return _keep(x, axes, fold(x, axes) if axes else x, keepdims)
+
+
+def _require_elements(x: Tensor, axes: tuple[int, ...]) -> None:
+    for a in axes:
+        if not x.shape[a]:
+            raise ShapeError(
+                f"an extreme needs at least one element; got {x.spec} along axis {a} [X1]"
+            )
+
+
+def ptp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """The distance between the largest and the smallest element.
+
+    Examples
+    --------
+    >>> xlapy.ptp(xlapy.asarray([3, 1, 7]))
+    Tensor(6, s32[])
+    """
+    return _ptp(x, _axis(axis), keepdims)
+
+
+@composite(arrays=1)
+def _ptp(x: Any, axis: Any, keepdims: bool) -> Tensor:
+    high = _extreme(x, axis, keepdims, reduction.reduce_max)
+    return call("sub", high, _extreme(x, axis, keepdims, reduction.reduce_min))
+
+
+def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """Where the largest element stands; the first of several, and the first nan if there is one.
+
+    Parameters
+    ----------
+    x : array-like
+    axis : int, optional
+        By default the elements are counted as if they stood in one dimension.
+    keepdims : bool
+
+    Returns
+    -------
+    Tensor
+        s32.
+
+    Examples
+    --------
+    >>> xlapy.argmax(xlapy.asarray([[1, 4], [3, 2]]), axis=1)
+    Tensor([1, 0], s32[2])
+    """
+    return _argmax(x, None if axis is None else as_int(axis, "axis"), keepdims)
+
+
+@composite(arrays=1)
+def _argmax(x: Any, axis: int | None, keepdims: bool) -> Tensor:
+    return _position(x, axis, keepdims, reduction.reduce_max)
+
+
+def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """Where the smallest element stands; the first of several, and the first nan if there is one.
+
+    Examples
+    --------
+    >>> xlapy.argmin(xlapy.asarray([[1, 4], [3, 2]]), axis=1)
+    Tensor([0, 1], s32[2])
+    """
+    return _argmin(x, None if axis is None else as_int(axis, "axis"), keepdims)
+
+
+@composite(arrays=1)
+def _argmin(x: Any, axis: int | None, keepdims: bool) -> Tensor:
+    return _position(x, axis, keepdims, reduction.reduce_min)
+
+
+_argmax.__name__, _argmin.__name__ = "argmax", "argmin"
+
+
+def _position(x: Any, axis: int | None, keepdims: bool, fold: Callable[..., Any]) -> Tensor:
+    """The first place at which the extreme stands."""
+    x = as_tensor(x)
+    rank = x.ndim
+    if x.dtype.kind == "complex":
+        raise DTypeError(f"complex numbers have no order; got {x.spec} [X1]")
+    if axis is None:
+        x = call("reshape", x, shape=(x.size,))
+        axis = 0
+        kept = (1,) * rank
+    else:
+        axis = as_axis(axis, rank)
+        kept = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
+    _require_elements(x, (axis,))
+    dims = tuple(i for i in range(x.ndim) if i != axis)
+    extreme = call("broadcast_in_dim", fold(x, (axis,)), shape=x.shape, broadcast_dimensions=dims)
+    found = compared(x, extreme, "EQ")
+    if x.dtype.inexact:
+        # An extreme of nan equals nothing: it stands at the first nan.
+        found = call("or", found, compared(x, x, "NE"))
+    place = call("iota", shape=x.shape, dtype=_S32, iota_dimension=axis)
+    nowhere = filled(place, x.shape[axis])
+    first: Tensor = reduction.reduce_min(call("select", found, place, nowhere), (axis,))
+    return call("reshape", first, shape=kept) if keepdims else first
+
+
+# --- truth --------------------------------------------------------------------------------------------------------
+
+
+def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Whether at least one element is true; numbers are where they are not 0.
+
+    Examples
+    --------
+    >>> xlapy.any(xlapy.asarray([[0, 1], [0, 0]]), axis=1)
+    Tensor([ True, False], pred[2])
+    """
+    return _any(x, _axis(axis), keepdims)
+
+
+@composite(arrays=1)
+def _any(x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = truth(x)
+    axes = as_axes(axis, x.ndim)
+    return _keep(x, axes, reduction.reduce_or(x, axes), keepdims)
+
+
+def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Whether every element is true; numbers are where they are not 0.
+
+    Examples
+    --------
+    >>> xlapy.all(xlapy.asarray([[2, 1], [0, 1]]), axis=1)
+    Tensor([ True, False], pred[2])
+    """
+    return _all(x, _axis(axis), keepdims)
+
+
+@composite(arrays=1)
+def _all(x: Any, axis: Any, keepdims: bool) -> Tensor:
+    x = truth(x)
+    axes = as_axes(axis, x.ndim)
+    return _keep(x, axes, reduction.reduce_and(x, axes), keepdims)
+
+
+_any.__name__, _all.__name__ = "any", "all"
+
+
+def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """How many elements are not 0.
+
+    Examples
+    --------
+    >>> xlapy.count_nonzero(xlapy.asarray([[0, 1], [2, 3]]))
+    Tensor(3, s32[])
+    """
+    return _count_nonzero(x, _axis(axis), keepdims)
+
+
+@composite(arrays=1)
+def _count_nonzero(x: Any, axis: Any, keepdims: bool) -> Tensor:
+    return _folded(truth(x), axis, _S32, keepdims, reduction.reduce_sum)
+
+
+# --- moments ------------------------------------------------------------------------------------------------------
+
+
+def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean over axes: of integers a float, f64 for 64-bit ones and f32 otherwise.
+
+    Examples
+    --------
+    >>> xlapy.mean(xlapy.asarray([[1, 2], [3, 4]]), axis=0)
+    Tensor([2., 3.], f32[2])
+    """
+    return _mean(x, _axis(axis), None if dtype is None else as_dtype(dtype), keepdims)
+
+
+@composite(arrays=1)
+def _mean(x: Any, axis: Any, dtype: DType | None, keepdims: bool) -> Tensor:
+    x = inexact(x)
+    kind = dtype or x.dtype
+    if not kind.inexact:
+        raise DTypeError(f"a mean must be of a floating-point type; got dtype {kind} [X1]")
+    x = _converted(x, kind)
+    axes = as_axes(axis, x.ndim)
+    return convert(_keep(x, axes, _mean_of(convert(x, _wide(kind)), axes), keepdims), kind)
+
+
+_mean.__name__ = "mean"
+
+
+def _count(x: Tensor, axes: tuple[int, ...]) -> int:
+    count = 1
+    for a in axes:
+        count *= x.shape[a]
+    return count
+
+
+def _mean_of(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    total: Tensor = reduction.reduce_sum(x, axes)
+    return call("div", total, filled(total, _count(x, axes)))
+
+
+def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool = False) -> Tensor:
+    """The mean, of elements with weights.
+
+    Parameters
+    ----------
+    x : array-like
+    axis : int or sequence of int, optional
+    weights : array-like, optional
+        Of the shape of `x`, or of one dimension and the length of the axis.
+    keepdims : bool
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> xlapy.average(xlapy.asarray([1.0, 3.0]), weights=[3, 1])
+    Tensor(1.5, f32[])
+    """
+    if weights is None:
+        return mean(x, axis, keepdims=keepdims)
+    return _average(x, weights, _axis(axis), keepdims)
+
+
+@composite(arrays=2)
+def _average(x: Any, weights: Any, axis: Any, keepdims: bool) -> Tensor:
+    from .arithmetic import divide, multiply
+    from .promotion import broadcast_to_shape
+
+    x, weights = inexact(x), as_tensor(weights)
+    axes = as_axes(axis, x.ndim)
+    if weights.shape != x.shape:
+        if weights.ndim != 1 or len(axes) != 1 or weights.shape[0] != x.shape[axes[0]]:
+            raise ShapeError(
+                f"weights must be of the shape of the array or axis; got {weights.spec} [X1]"
+            )
+        sizes = tuple(n if i == axes[0] else 1 for i, n in enumerate(x.shape))
+        weights = broadcast_to_shape(call("reshape", weights, shape=sizes), x.shape)
+    total = _folded(weights, axes, None, keepdims, reduction.reduce_sum)
+    return divide(_folded(multiply(x, weights), axes, None, keepdims, reduction.reduce_sum), total)
+
+
+def var(
+    x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float = 0.0, keepdims: bool = False,
+    ddof: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The variance over axes.
+
+    Parameters
+    ----------
+    x : array-like
+    axis : int or sequence of int, optional
+    dtype : dtype, optional
+        By default that of `x`; for integers as in `mean`.
+    correction : float
+        The divisor is the number of elements less this.
+    keepdims : bool
+    ddof : float, optional
+        numpy's name of `correction`.
+
+    Returns
+    -------
+    Tensor
+        Real.
+
+    Examples
+    --------
+    >>> xlapy.var(xlapy.asarray([1.0, 2.0, 3.0])), xlapy.var(xlapy.asarray([1.0, 2.0, 3.0]), correction=1)
+    (Tensor(0.6666667, f32[]), Tensor(1., f32[]))
+    """
+    kind = None if dtype is None else as_dtype(dtype)
+    return _var(x, _axis(axis), kind, float(correction if ddof is None else ddof), keepdims)
+
+
+@composite(arrays=1)
+def _var(x: Any, axis: Any, dtype: DType | None, correction: float, keepdims: bool) -> Tensor:
+    result, kind = _variance(x, axis, dtype, correction, keepdims)
+    return convert(result, kind)
+
+
+def _variance(
+    x: Any, axis: Any, dtype: DType | None, correction: float, keepdims: bool
+) -> tuple[Tensor, DType]:
+    """The variance in the type that sums are taken in, and the type it is to have."""
+    x = inexact(x)
+    kind = dtype or x.dtype
+    if not kind.inexact:
+        raise DTypeError(f"a variance must be of a floating-point type; got dtype {kind} [X1]")
+    x = convert(_converted(x, kind), _wide(kind))
+    axes = as_axes(axis, x.ndim)
+    dims = tuple(i for i in range(x.ndim) if i not in axes)
+    center = call("broadcast_in_dim", _mean_of(x, axes), shape=x.shape, broadcast_dimensions=dims)
+    distance = call("sub", x, center)
+    if kind.kind == "complex":
+        parts = [call(part, distance) for part in ("real", "imag")]
+        squares = call("add", *[call("mul", p, p) for p in parts])
+    else:
+        squares = call("mul", distance, distance)
+    total: Tensor = reduction.reduce_sum(squares, axes)
+    count = _count(x, axes) - correction
+    found = call("div", total, filled(total, count if count > 0 else 0.0))
+    return _keep(x, axes, found, keepdims), kind.real_part
+
+
+def std(
+    x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float = 0.0, keepdims: bool = False,
+    ddof: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The standard deviation over axes: the square root of `var`.
+
+    Examples
+    --------
+    >>> xlapy.std(xlapy.asarray([1.0, 3.0]))
+    Tensor(1., f32[])
+    """
+    kind = None if dtype is None else as_dtype(dtype)
+    return _std(x, _axis(axis), kind, float(correction if ddof is None else ddof), keepdims)
+
+
+@composite(arrays=1)
+def _std(x: Any, axis: Any, dtype: DType | None, correction: float, keepdims: bool) -> Tensor:
+    result, kind = _variance(x, axis, dtype, correction, keepdims)
+    return convert(call("sqrt", result), kind)
+
+
+_var.__name__, _std.__name__ = "var", "std"
+
+
+# --- running sums -------------------------------------------------------------------------------------------------
+
+
+def cumulative_sum(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """The sum of the elements up to each one.
+
+    Parameters
+    ----------
+    x : array-like
+    axis : int, optional
+        May be left out for one dimension only.
+    dtype : dtype, optional
+        As for `sum`.
+    include_initial : bool
+        Whether the result begins with a 0.
+
+    Returns
+    -------
+    Tensor
+
+    Examples
+    --------
+    >>> xlapy.cumulative_sum(xlapy.asarray([1, 2, 3]))
+    Tensor([1, 3, 6], s32[3])
+    """
+    return _cumulative_sum(x, axis, None if dtype is None else as_dtype(dtype), include_initial)
+
+
+def cumulative_prod(
+    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """The product of the elements up to each one; as `cumulative_sum`.
+
+    Examples
+    --------
+    >>> xlapy.cumulative_prod(xlapy.asarray([1, 2, 3]))
+    Tensor([1, 2, 6], s32[3])
+    """
+    return _cumulative_prod(x, axis, None if dtype is None else as_dtype(dtype), include_initial)
+
+
+@composite(arrays=1)
+def _cumulative_sum(x: Any, axis: int | None, dtype: DType | None, initial: bool) -> Tensor:
+    return _cumulative(as_tensor(x), axis, dtype, initial, "add")
+
+
+@composite(arrays=1)
+def _cumulative_prod(x: Any, axis: int | None, dtype: DType | None, initial: bool) -> Tensor:
+    return _cumulative(as_tensor(x), axis, dtype, initial, "mul")
+
+
+def _cumulative(
+    x: Tensor, axis: int | None, dtype: DType | None, initial: bool, name: str
+) -> Tensor:
+    if axis is None:
+        if x.ndim != 1:
+            raise ShapeError(
+                f"an axis must be given unless there is one dimension; got {x.spec} [X1]"
+            )
+        axis = 0
+    place = as_axis(axis, x.ndim)
+    kind = dtype or summing_dtype(x.dtype)
+    if kind.kind == "bool":
+        raise DTypeError("a sum or product must not be of truth values; got dtype pred [X1]")
+    found = _scanned(convert(_converted(x, kind), _wide(kind)), place, name)
+    if initial:
+        shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
+        first = constant_of(TensorSpec(shape, found.dtype), 0 if name == "add" else 1)
+        found = call("concatenate", first, found, dimension=place)
+    return convert(found, kind)
+
+
+def _scanned(x: Tensor, axis: int, name: str) -> Tensor:
+    """Running results by halves: of all pairs first, then of the elements between them. Work linear in the size."""
+    size = x.shape[axis]
+    if size < 2:
+        return x
+    even, odd = sliced(x, axis, 0, size - 1, 2), sliced(x, axis, 1, size, 2)
+    upto_odd = _scanned(call(name, even, odd), axis, name)
+    pairs = size // 2
+    before = upto_odd if size % 2 else sliced(upto_odd, axis, 0, pairs - 1)
+    later = sliced(x, axis, 2, size, 2) if size > 2 else None
+    first = sliced(x, axis, 0, 1)
+    upto_even = first
+    if later is not None:
+        upto_even = call("concatenate", first, call(name, before, later), dimension=axis)
+    # Taken in turns.
+    tail = None
+    if size % 2:
+        tail = sliced(upto_even, axis, pairs, pairs + 1)
+        upto_even = sliced(upto_even, axis, 0, pairs)
+    shape = x.shape
+    single = (*shape[:axis], pairs, 1, *shape[axis + 1 :])
+    both = call(
+        "concatenate", call("reshape", upto_even, shape=single), call("reshape", upto_odd, shape=single),
+        dimension=axis + 1,
+    )  # fmt: skip
+    merged = call("reshape", both, shape=(*shape[:axis], 2 * pairs, *shape[axis + 1 :]))
+    return merged if tail is None else call("concatenate", merged, tail, dimension=axis)
+
+
+def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """`cumulative_sum` by numpy's name; without an axis the elements are taken in one dimension.
+
+    Examples
+    --------
+    >>> xlapy.cumsum(xlapy.asarray([[1, 2], [3, 4]]))
+    Tensor([ 1,  3,  6, 10], s32[4])
+    """
+    from .shaping import ravel
+
+    return cumulative_sum(ravel(x) if axis is None else x, axis=axis or 0, dtype=dtype)
+
+
+def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """`cumulative_prod` by numpy's name; without an axis the elements are taken in one dimension.
+
+    Examples
+    --------
+    >>> xlapy.cumprod(xlapy.asarray([1, 2, 3]))
+    Tensor([1, 2, 6], s32[3])
+    """
+    from .shaping import ravel
+
+    return cumulative_prod(ravel(x) if axis is None else x, axis=axis or 0, dtype=dtype)
+
+
+def diff(x: Any, /, *, n: int = 1, axis: int = -1) -> Tensor:
+    """The differences of neighbours along an axis, taken `n` times.
+
+    Examples
+    --------
+    >>> xlapy.diff(xlapy.asarray([1, 4, 9]))
+    Tensor([3, 5], s32[2])
+    """
+    return _diff(x, as_int(n, "n"), as_int(axis, "axis"))
+
+
+@composite(arrays=1)
+def _diff(x: Any, n: int, axis: int) -> Tensor:
+    x = as_tensor(x)
+    place = as_axis(axis, x.ndim)
+    if n < 0:
+        raise ShapeError(f"n must not be negative; got {n} [X1]")
+    for _ in range(n):
+        size = x.shape[place]
+        start = sliced(x, place, builtins.min(1, size), size)
+        end = sliced(x, place, 0, builtins.max(size - 1, 0))
+        x = call("xor" if x.dtype.kind == "bool" else "sub", start, end)
+    return x

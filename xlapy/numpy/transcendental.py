@@ -1,0 +1,362 @@
+"""Exponentials, logarithms, roots, trigonometry: functions to floats, element by element.
+
+Integers and truth values become f32 first, 64-bit integers f64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xlapy.staging import composite
+from xlapy.tensor import Tensor
+
+from .promotion import call, filled, inexact, meet_inexact
+
+__all__ = [
+    "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh",
+    "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "log", "log10",
+    "log1p", "log2", "logaddexp", "logistic", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
+]  # fmt: skip
+
+
+@composite(arrays=1)
+def exp(x: Any, /) -> Tensor:
+    """E to the power of each element.
+
+    Examples
+    --------
+    >>> xlapy.exp(xlapy.asarray([0.0, 1.0]))
+    OUT_exp
+    """
+    return call("exp", inexact(x))
+
+
+@composite(arrays=1)
+def expm1(x: Any, /) -> Tensor:
+    """``exp(x) - 1``, exact for small x.
+
+    Examples
+    --------
+    >>> xlapy.expm1(xlapy.asarray([0.0, 1e-6]))
+    OUT_expm1
+    """
+    return call("expm1", inexact(x))
+
+
+@composite(arrays=1)
+def exp2(x: Any, /) -> Tensor:
+    """2 to the power of each element.
+
+    Examples
+    --------
+    >>> xlapy.exp2(xlapy.asarray([0.0, 3.0]))
+    OUT_exp2
+    """
+    x = inexact(x)
+    return call("pow", filled(x, 2), x)
+
+
+@composite(arrays=1)
+def log(x: Any, /) -> Tensor:
+    """The natural logarithm; nan below 0.
+
+    Examples
+    --------
+    >>> xlapy.log(xlapy.asarray([1.0, 10.0]))
+    OUT_log
+    """
+    return call("log", inexact(x))
+
+
+@composite(arrays=1)
+def log1p(x: Any, /) -> Tensor:
+    """``log(1 + x)``, exact for small x.
+
+    Examples
+    --------
+    >>> xlapy.log1p(xlapy.asarray([0.0, 1e-6]))
+    OUT_log1p
+    """
+    return call("log1p", inexact(x))
+
+
+@composite(arrays=1)
+def log2(x: Any, /) -> Tensor:
+    """The logarithm to base 2.
+
+    Examples
+    --------
+    >>> xlapy.log2(xlapy.asarray([1.0, 8.0]))
+    OUT_log2
+    """
+    return _log_to_base(inexact(x), 2)
+
+
+@composite(arrays=1)
+def log10(x: Any, /) -> Tensor:
+    """The logarithm to base 10.
+
+    Examples
+    --------
+    >>> xlapy.log10(xlapy.asarray([1.0, 100.0]))
+    OUT_log10
+    """
+    return _log_to_base(inexact(x), 10)
+
+
+@composite(arrays=1)
+def sqrt(x: Any, /) -> Tensor:
+    """The square root; nan below 0.
+
+    Examples
+    --------
+    >>> xlapy.sqrt(xlapy.asarray([4.0, 9.0]))
+    OUT_sqrt
+    """
+    return call("sqrt", inexact(x))
+
+
+@composite(arrays=1)
+def rsqrt(x: Any, /) -> Tensor:
+    """The reciprocal of the square root.
+
+    Examples
+    --------
+    >>> xlapy.rsqrt(xlapy.asarray([4.0, 16.0]))
+    OUT_rsqrt
+    """
+    return call("rsqrt", inexact(x))
+
+
+@composite(arrays=1)
+def cbrt(x: Any, /) -> Tensor:
+    """The cube root.
+
+    Examples
+    --------
+    >>> xlapy.cbrt(xlapy.asarray([8.0, -27.0]))
+    OUT_cbrt
+    """
+    return call("cbrt", inexact(x))
+
+
+@composite(arrays=1)
+def sin(x: Any, /) -> Tensor:
+    """The sine.
+
+    Examples
+    --------
+    >>> xlapy.sin(xlapy.asarray([0.0, 1.0]))
+    OUT_sin
+    """
+    return call("sin", inexact(x))
+
+
+@composite(arrays=1)
+def cos(x: Any, /) -> Tensor:
+    """The cosine.
+
+    Examples
+    --------
+    >>> xlapy.cos(xlapy.asarray([0.0, 1.0]))
+    OUT_cos
+    """
+    return call("cos", inexact(x))
+
+
+@composite(arrays=1)
+def tan(x: Any, /) -> Tensor:
+    """The tangent.
+
+    Examples
+    --------
+    >>> xlapy.tan(xlapy.asarray([0.0, 1.0]))
+    OUT_tan
+    """
+    return call("tan", inexact(x))
+
+
+@composite(arrays=1)
+def asin(x: Any, /) -> Tensor:
+    """The arc sine, in [-pi/2, pi/2]; nan outside [-1, 1].
+
+    Examples
+    --------
+    >>> xlapy.asin(xlapy.asarray([0.0, 1.0]))
+    OUT_asin
+    """
+    return call("asin", inexact(x))
+
+
+@composite(arrays=1)
+def acos(x: Any, /) -> Tensor:
+    """The arc cosine, in [0, pi]; nan outside [-1, 1].
+
+    Examples
+    --------
+    >>> xlapy.acos(xlapy.asarray([1.0, 0.0]))
+    OUT_acos
+    """
+    return call("acos", inexact(x))
+
+
+@composite(arrays=1)
+def atan(x: Any, /) -> Tensor:
+    """The arc tangent, in [-pi/2, pi/2].
+
+    Examples
+    --------
+    >>> xlapy.atan(xlapy.asarray([0.0, 1.0]))
+    OUT_atan
+    """
+    return call("atan", inexact(x))
+
+
+@composite(arrays=1)
+def sinh(x: Any, /) -> Tensor:
+    """The hyperbolic sine.
+
+    Examples
+    --------
+    >>> xlapy.sinh(xlapy.asarray([0.0, 1.0]))
+    OUT_sinh
+    """
+    return call("sinh", inexact(x))
+
+
+@composite(arrays=1)
+def cosh(x: Any, /) -> Tensor:
+    """The hyperbolic cosine.
+
+    Examples
+    --------
+    >>> xlapy.cosh(xlapy.asarray([0.0, 1.0]))
+    OUT_cosh
+    """
+    return call("cosh", inexact(x))
+
+
+@composite(arrays=1)
+def tanh(x: Any, /) -> Tensor:
+    """The hyperbolic tangent.
+
+    Examples
+    --------
+    >>> xlapy.tanh(xlapy.asarray([0.0, 1.0]))
+    OUT_tanh
+    """
+    return call("tanh", inexact(x))
+
+
+@composite(arrays=1)
+def asinh(x: Any, /) -> Tensor:
+    """The inverse of the hyperbolic sine.
+
+    Examples
+    --------
+    >>> xlapy.asinh(xlapy.asarray([0.0, 1.0]))
+    OUT_asinh
+    """
+    return call("asinh", inexact(x))
+
+
+@composite(arrays=1)
+def acosh(x: Any, /) -> Tensor:
+    """The inverse of the hyperbolic cosine; nan below 1.
+
+    Examples
+    --------
+    >>> xlapy.acosh(xlapy.asarray([1.0, 2.0]))
+    OUT_acosh
+    """
+    return call("acosh", inexact(x))
+
+
+@composite(arrays=1)
+def atanh(x: Any, /) -> Tensor:
+    """The inverse of the hyperbolic tangent; nan outside [-1, 1].
+
+    Examples
+    --------
+    >>> xlapy.atanh(xlapy.asarray([0.0, 0.5]))
+    OUT_atanh
+    """
+    return call("atanh", inexact(x))
+
+
+@composite(arrays=1)
+def erf(x: Any, /) -> Tensor:
+    """The error function.
+
+    Examples
+    --------
+    >>> xlapy.erf(xlapy.asarray([0.0, 1.0]))
+    OUT_erf
+    """
+    return call("erf", inexact(x))
+
+
+@composite(arrays=1)
+def erfc(x: Any, /) -> Tensor:
+    """``1 - erf(x)``, exact where that is small.
+
+    Examples
+    --------
+    >>> xlapy.erfc(xlapy.asarray([0.0, 4.0]))
+    OUT_erfc
+    """
+    return call("erfc", inexact(x))
+
+
+@composite(arrays=1)
+def sigmoid(x: Any, /) -> Tensor:
+    """``1 / (1 + exp(-x))``.
+
+    Examples
+    --------
+    >>> xlapy.sigmoid(xlapy.asarray([0.0, 2.0]))
+    OUT_sigmoid
+    """
+    return call("logistic", inexact(x))
+
+
+def _log_to_base(x: Tensor, base: int) -> Tensor:
+    y = call("log", x)
+    return call("div", y, filled(y, math.log(base)))
+
+
+@composite(arrays=2)
+def atan2(y: Any, x: Any, /) -> Tensor:
+    """The angle of the point (x, y), in [-pi, pi].
+
+    Examples
+    --------
+    >>> xlapy.atan2(xlapy.asarray([1.0, 0.0]), xlapy.asarray([1.0, -1.0]))
+    OUT_atan2
+    """
+    return call("atan2", *meet_inexact(y, x))
+
+
+@composite(arrays=2)
+def logaddexp(x: Any, y: Any, /) -> Tensor:
+    """``log(exp(x) + exp(y))``, without overflow on the way.
+
+    Examples
+    --------
+    >>> xlapy.logaddexp(xlapy.asarray([1000.0]), 1000.0)
+    OUT_logaddexp
+    """
+    x, y = meet_inexact(x, y)
+    larger = call("max", x, y)
+    difference = call("sub", x, y)
+    # Of two infinities of one sign the difference is nan, and the sum is the result.
+    equal = call("compare", difference, difference, comparison_direction="NE")
+    away = call("neg", call("abs", call("select", equal, filled(x, 0), difference)))
+    result = call("add", larger, call("log1p", call("exp", away)))
+    return call("select", equal, call("add", x, y), result)
+
+
+logistic = sigmoid
+arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
+arcsinh, arccosh, arctanh = asinh, acosh, atanh
