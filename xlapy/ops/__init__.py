@@ -113,3 +113,9 @@ from xlapy.ops.control_flow import call, composite_call, conditional, while_
 
 from xlapy.ops.gather import GatherDimensionNumbers, gather
 from xlapy.ops.scatter import ScatterDimensionNumbers, scatter
+
+import xlapy.ops.internal
+
+from xlapy.ops.dynamic import dynamic_reshape, get_dimension_size, set_dimension_size
+from xlapy.ops.dynamic_filling import dynamic_broadcast_in_dim, dynamic_iota
+from xlapy.ops.dynamic_movement import dynamic_gather, dynamic_pad, real_dynamic_slice

@@ -244,6 +244,14 @@ class Writer:
         self.lines.append(f"{name} = {text}")
         return name
 
+    def raw_several(self, text: str, count: int) -> list[str]:
+        """Write an operation of `count` results, and give their names."""
+        if count == 1:
+            return [self.raw(text)]
+        base = f"%{next(self._numbers)}"
+        self.lines.append(f"{base}:{count} = {text}" if count else text)
+        return [f"{base}#{i}" for i in range(count)]
+
     def alias(self, instruction: Instruction) -> None:
         """Write nothing: the results are the operands."""
         for value, operand in zip(instruction.results, instruction.operands, strict=True):

@@ -44,6 +44,13 @@ def _parse_type(text: str) -> Spec:
         return TokenSpec()
     if text.startswith("tuple<"):
         return TupleSpec(spec_of_type(t) for t in _split(text[6:-1]))
+    if text.startswith(("!mhlo.async_bundle<", "!stablehlo.future<")):
+        # What is under way counts as the tuple of its results. A bundle lists operands, results and context.
+        parts = [spec_of_type(t) for t in _split(text[text.index("<") + 1 : -1])]
+        results = parts if text.startswith("!stablehlo") else parts[1:2]
+        if len(results) == 1 and type(results[0]) is TupleSpec:
+            return results[0]
+        return TupleSpec(results)
     match = _TENSOR.match(text)
     try:
         if match is None:

@@ -1,0 +1,53 @@
+"""HLO programs, from before and after XLA's optimisation, as functions of tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xlapy.interchange.imported import ImportedFunction, read_program
+from xlapy.trace.stablehlo_reader import from_stablehlo_module
+
+__all__ = ["from_hlo"]
+
+
+def from_hlo(program: str | bytes | Path) -> ImportedFunction:
+    """Read an HLO program.
+
+    Parameters
+    ----------
+    program : str or bytes or path
+        HLO text, as ``f.lower(x).hlo_text`` and ``Executable.optimized_hlo_text`` give it and XLA dumps it with
+        ``--xla_dump_to``; a serialised ``HloModuleProto``; or the path of a file with either.
+
+    Returns
+    -------
+    ImportedFunction
+        A callable that takes ``backend=``, runs on any backend, works inside compiled functions, and can be
+        differentiated and vectorised. Layouts are dropped, as they say only where elements lie in memory.
+
+    Raises
+    ------
+    ArtifactError
+        If it is no valid HLO.
+    UnsupportedOpError
+        If it holds an operation or a type that is not known here.
+
+    Examples
+    --------
+    >>> double = from_hlo('''
+    ... HloModule double
+    ... fused {
+    ...   p = f32[2] parameter(0)
+    ...   ROOT y = f32[2] add(p, p)
+    ... }
+    ... ENTRY main {
+    ...   x = f32[2] parameter(0)
+    ...   ROOT y = f32[2] fusion(x), kind=kLoop, calls=fused
+    ... }''')
+    >>> from xlapy import ops
+    >>> double(ops.constant([1.0, 2.0]))
+    Tensor([2., 4.], f32[2])
+    """
+    from xlapy import _jaxlib
+
+    return ImportedFunction(from_stablehlo_module(_jaxlib.from_hlo(read_program(program))))
