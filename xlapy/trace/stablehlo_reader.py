@@ -303,10 +303,15 @@ def elements(attribute: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
     dtype = spec.dtype
     if dtype.bits >= 8 and dtype.kind != "bool" and dtype.numpy.kind in "iuf":
         try:
+            if attribute.is_splat and spec.size > 1:
+                # One element read for all: it goes out as one again, and a large splat takes no memory.
+                one = np.asarray(attribute)[(slice(0, 1),) * spec.rank].copy()
+                if one.dtype == dtype.numpy:
+                    return np.broadcast_to(one.reshape(()), spec.shape)
             array = np.array(attribute)
             if array.dtype == dtype.numpy and array.shape == spec.shape:
                 return array
-        except (TypeError, ValueError, RuntimeError, BufferError):
+        except (AttributeError, TypeError, ValueError, RuntimeError, BufferError):
             pass
     text = str(attribute)
     body = text[text.index("<") + 1 : text.rindex(" : ") - 1]
