@@ -12,10 +12,10 @@ from typing import Any
 from xlapy.specs import TensorSpec, require_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Op, lookup
+from xlapy.trace.op import Hlo, Op, lookup
 
 from . import elementwise_kernels as kernels
-from .comparison import eq, gt, lt, select
+from .comparison import eq, gt, lt, ne, select
 from .families import (
     ANY,
     FLOAT,
@@ -28,6 +28,7 @@ from .families import (
     document,
     meet,
     unary,
+    write_composed,
 )
 from .rules import bilinear, constant_like, elementwise, linear, zero
 
@@ -190,24 +191,56 @@ def pow(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     return result
 
 
+def _wins(x: Any, y: Any, out: Any, relation: Any) -> Any:
+    """Where x alone is the result; complex numbers have no order to ask for."""
+    if x.dtype.kind != "complex":
+        return relation(x, y)
+    return bind(lookup("and"), eq(out, x), ne(x, y))
+
+
 def _share(g: Any, wins: Any, x: Any, y: Any) -> Any:
     """`g` where x alone is the result, half of it at a tie."""
     half = mul(g, constant_like(g, 0.5))
     return select(wins, g, select(eq(x, y), half, constant_like(g, 0)))
 
 
-max_op: Op = binary(
-    "max", "stablehlo.maximum", section="Max", dtypes=ANY, kernel=kernels.maximum,
-    ad=elementwise(
-        lambda g, x, y, out: _share(g, gt(x, y), x, y), lambda g, x, y, out: _share(g, gt(y, x), x, y)
-    ),
-)  # fmt: skip
+def _extremum(hlo: str, relation: Any) -> tuple[Hlo, Any]:
+    """The declaration and the derivative of max or min."""
+
+    def of_complex(x: Any, y: Any) -> Any:
+        # By real parts, then by imaginary parts; nan first of all.
+        real, imag, both, either = (lookup(n) for n in ("real", "imag", "and", "or"))
+        rx, ry = bind(real, x), bind(real, y)
+        closer = bind(both, eq(rx, ry), relation(bind(imag, x), bind(imag, y)))
+        wins = bind(either, relation(rx, ry), closer)
+        chosen = select(wins, x, y)
+        return select(ne(x, x), x, select(ne(y, y), y, chosen))
+
+    def write(writer: Any, instruction: Any) -> None:
+        # XLA on the CPU compares the real parts only.
+        if instruction.results[0].spec.dtype.kind == "complex":
+            write_composed(writer, instruction, of_complex)
+        else:
+            writer.line(hlo, instruction)
+
+    ad = elementwise(
+        lambda g, x, y, out: _share(g, _wins(x, y, out, relation), x, y),
+        lambda g, x, y, out: _share(g, _wins(y, x, out, relation), x, y),
+    )
+    return Hlo(hlo, write=write), ad
+
+
+_max_hlo, _max_ad = _extremum("stablehlo.maximum", gt)
+_min_hlo, _min_ad = _extremum("stablehlo.minimum", lt)
+
+max_op: Op = binary("max", _max_hlo, section="Max", dtypes=ANY, kernel=kernels.maximum, ad=_max_ad)
 
 
 def max(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The larger of two; of truth values the disjunction.
 
-    nan if either is nan; +0 is larger than -0. At a tie the derivative is shared equally.
+    The result is nan if either is; +0 is larger than -0; complex numbers are ordered by their real parts, then by
+    their imaginary parts. At a tie the derivative is shared equally.
 
     Examples
     --------
@@ -221,18 +254,14 @@ def max(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     return result
 
 
-min_op: Op = binary(
-    "min", "stablehlo.minimum", section="Min", dtypes=ANY, kernel=kernels.minimum,
-    ad=elementwise(
-        lambda g, x, y, out: _share(g, lt(x, y), x, y), lambda g, x, y, out: _share(g, lt(y, x), x, y)
-    ),
-)  # fmt: skip
+min_op: Op = binary("min", _min_hlo, section="Min", dtypes=ANY, kernel=kernels.minimum, ad=_min_ad)
 
 
 def min(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The smaller of two; of truth values the conjunction.
 
-    nan if either is nan; -0 is smaller than +0. At a tie the derivative is shared equally.
+    The result is nan if either is; -0 is smaller than +0; complex numbers are ordered by their real parts, then by
+    their imaginary parts. At a tie the derivative is shared equally.
 
     Examples
     --------

@@ -1,0 +1,112 @@
+"""Cases of conversions between element types."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cases import ErrorCase, OpCase
+from cases.values import FLOATS, INTEGERS, NARROW, edges, floats, numpy_dtype
+from xlapy.dtypes import as_dtype
+
+EVERY = ("pred", *INTEGERS, "f4e2m1fn", *NARROW, "f8e8m0fnu", *FLOATS, "c64", "c128")
+
+CASES: list[OpCase] = []
+# Every element type from and to f32 and s32; the edges between those that people use.
+for source in EVERY:
+    values = np.array(
+        [0.0, 1.0, 1.0, 0.0] if source in ("pred", "u2", "s2") else [0.0, 1.0, 2.0, 4.0]
+    )
+    for target in EVERY:
+        if source != target and ("f32" in (source, target) or "s32" in (source, target)):
+            given = values.astype(np.float32).astype(numpy_dtype(source))
+            CASES.append(
+                OpCase(
+                    "convert_element_type", [given], {"dtype": as_dtype(target)}, order=0, tol=0.0,
+                    name=f"{source}_{target}",
+                )
+            )  # fmt: skip
+USUAL = ("pred", "s4", "s8", "s32", "s64", "u8", "u32", "u64", "bf16", "f16", "f32", "f64", "c64")
+LARGE = np.array([1e10, -1e10, 3e19, -3e19, 255.5, -128.7, 65504.0, 3.4e38])
+for source in USUAL:
+    values = edges(source)
+    if source in FLOATS:
+        with np.errstate(over="ignore"):
+            values = np.concatenate([values, LARGE.astype(values.dtype)])
+    for target in USUAL:
+        if source != target:
+            CASES.append(
+                OpCase(
+                    "convert_element_type", [values], {"dtype": as_dtype(target)}, order=0, tol=0.0,
+                    name=f"edges_{source}_{target}",
+                )
+            )  # fmt: skip
+CASES += [
+    OpCase("convert_element_type", ["f64[2,3]"], {"dtype": as_dtype("c128")}),
+    OpCase("convert_element_type", ["c128[2,3]"], {"dtype": as_dtype("f64")}),
+    OpCase("convert_element_type", ["f64[]"], {"dtype": as_dtype("f64")}),
+    OpCase("convert_element_type", ["f64[3]"], {"dtype": as_dtype("s32")}, order=1),
+    OpCase("convert_element_type", ["f32[0]"], {"dtype": as_dtype("f64")}, order=0),
+]
+
+
+def bits(source: str, target: str, spec: str = "[2,3]") -> OpCase:
+    """A reinterpretation of random bits."""
+    return OpCase(
+        "bitcast_convert_type", [source + spec], {"dtype": as_dtype(target)}, order=0, tol=0.0,
+        name=f"{source}{spec}_{target}",
+    )  # fmt: skip
+
+
+SAME = (("f32", "s32"), ("f64", "u64"), ("bf16", "f16"), ("u8", "f8e4m3fn"), ("s4", "u4"))
+CASES += [bits(a, b) for a, b in SAME]
+CASES += [bits(b, a) for a, b in SAME]
+CASES += [
+    bits(a, b)
+    for a, b in (("f32", "u16"), ("f32", "u8"), ("f64", "s8"), ("s64", "f32"), ("u8", "u4"))
+]
+CASES += [bits("u16", "f32", "[3,2]"), bits("u8", "f32", "[3,4]"), bits("s8", "f64", "[2,2,8]"),
+          bits("f32", "s64", "[2]"), bits("u4", "u8", "[3,2]"), bits("f32", "f32", "[]"), bits("f32", "u8", "[]"),
+          bits("f32", "u16", "[0]"), bits("c64", "c64", "[2]")]  # fmt: skip
+
+for exponent, mantissa in ((8, 23), (5, 10), (8, 7), (4, 3), (2, 0), (1, 1)):
+    for dtype in ("f32", "f64", "bf16"):
+        values = np.concatenate([floats("f64"), np.linspace(-20, 20, 33), [1e-3, 70000.0]])
+        with np.errstate(over="ignore"):
+            values = values.astype(numpy_dtype(dtype))
+        CASES.append(
+            OpCase(
+                "reduce_precision", [values], {"exponent_bits": exponent, "mantissa_bits": mantissa},
+                order=0, tol=0.0, name=f"e{exponent}m{mantissa}_{dtype}",
+            )
+        )  # fmt: skip
+CASES.append(
+    OpCase("reduce_precision", ["f64[3]"], {"exponent_bits": 11, "mantissa_bits": 52}, name="whole")
+)
+
+for name in ("real", "imag"):
+    CASES += [
+        OpCase(name, ["c128[2,3]"]),
+        OpCase(name, ["c64[]"], order=0),
+        OpCase(name, ["c64[0]"], order=0),
+        OpCase(name, ["f64[3]"]),
+        OpCase(name, [floats("f16")], order=0, tol=0.0, name="real_f16"),
+    ]
+
+TO_F32 = {"dtype": as_dtype("f32")}
+ERRORS = [
+    ErrorCase("convert_element_type", ["token[]"], TO_F32, "I1", "must be an array"),
+    ErrorCase("convert_element_type", ["f32[3]"], {"dtype": "f32"}, "X1", "element types"),
+    ErrorCase("bitcast_convert_type", ["(f32[3])"], TO_F32, "I1", "must be an array"),
+    ErrorCase("bitcast_convert_type", ["f32[3]"], {"dtype": None}, "X1", "element types"),
+    ErrorCase("bitcast_convert_type", ["u16[3]"], TO_F32, "C1", "last dimension"),
+    ErrorCase("bitcast_convert_type", ["u16[]"], TO_F32, "C1", "last dimension"),
+    ErrorCase("bitcast_convert_type", ["u16[<=2]"], TO_F32, "C1", "last dimension"),
+    ErrorCase("bitcast_convert_type", ["c64[3]"], {"dtype": as_dtype("s64")}, "C2", "complex"),
+    ErrorCase("bitcast_convert_type", ["f64[3]"], {"dtype": as_dtype("c64")}, "C2", "complex"),
+    ErrorCase("reduce_precision", ["s32[3]"], {"exponent_bits": 5, "mantissa_bits": 3}, "I1", "kind float"),
+    ErrorCase("reduce_precision", ["f32[3]"], {"exponent_bits": 0, "mantissa_bits": 3}, "C2", "exponent_bits"),
+    ErrorCase("reduce_precision", ["f32[3]"], {"exponent_bits": 5, "mantissa_bits": -1}, "C3", "mantissa_bits"),
+    ErrorCase("real", ["s32[3]"], {}, "I1", "of kind float, complex"),
+    ErrorCase("imag", ["token[]"], {}, "I1", "of kind float, complex"),
+    ErrorCase("real", ["f32[3]"], {"axis": 0}, "X1", "no parameters"),
+]  # fmt: skip

@@ -1,0 +1,60 @@
+"""Values at the edges of the element types, for the tables of cases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+#: the edges of the floats that every type of 16 bits and more has; no denormals, which XLA flushes on the CPU
+EDGES = (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 100.0, np.inf, -np.inf, np.nan)
+FLOATS = ("f16", "bf16", "f32", "f64")
+NARROW = (
+    "f8e3m4", "f8e4m3", "f8e4m3fn", "f8e4m3b11fnuz", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz",
+)  # fmt: skip
+#: one float of 8 bits of each sort: with infinities, without, with nan in the place of -0
+EIGHT_BITS = ("f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz")
+INTEGERS = ("s2", "s4", "s8", "s16", "s32", "s64", "u2", "u4", "u8", "u16", "u32", "u64")
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy type of an element type's name."""
+    from xlapy.dtypes import as_dtype
+
+    return as_dtype(name).numpy
+
+
+def floats(dtype: str) -> Array:
+    """The edges of a float type."""
+    return np.array(EDGES).astype(numpy_dtype(dtype))
+
+
+def integers(dtype: str) -> Array:
+    """The extremes of an integer type and what lies beside them and beside 0."""
+    info = ml_dtypes.iinfo(numpy_dtype(dtype))
+    low, high = int(info.min), int(info.max)
+    wanted = sorted({low, low + 1, high, high - 1, 0, 1, max(-1, low), min(5, high)})
+    wide = np.int64 if low < 0 else np.uint64
+    return np.array(wanted, wide).astype(numpy_dtype(dtype))
+
+
+def edges(dtype: str) -> Array:
+    """The edges of any element type."""
+    if dtype == "pred":
+        return np.array([False, True])
+    if dtype in INTEGERS:
+        return integers(dtype)
+    if dtype.startswith("c"):
+        parts = np.array([0.0, -0.5, 1.0, 2.5])
+        return (parts[:, None] + 1j * parts).reshape(-1).astype(numpy_dtype(dtype))
+    return floats(dtype)
+
+
+def pairs(values: Array, others: Array | None = None) -> list[Array]:
+    """Every value beside every other, as two arrays of one shape."""
+    others = values if others is None else others
+    x, y = np.meshgrid(values, others, indexing="ij")
+    return [np.ascontiguousarray(x.reshape(-1)), np.ascontiguousarray(y.reshape(-1))]
