@@ -32,14 +32,22 @@ _HOST_IO: Final = "pass the data as arguments and results, or use the interprete
 #: it is an error when compiled; infeed and outfeed wait for ever, and ragged_all_to_all kills the
 #: process.
 MISSING_OPS: Final[dict[str, dict[str, str]]] = {
-    "*": dict.fromkeys(
-        ("infeed", "outfeed", "send", "send_done", "recv", "recv_done"), _HOST_IO
-    ),  # jaxlib gives no other end of these transfers
+    "*": {
+        # jaxlib gives no other end of these transfers
+        **dict.fromkeys(("infeed", "outfeed", "send", "send_done", "recv", "recv_done"), _HOST_IO),
+        # HLO has none of these; with bounds they are composed of what it has
+        **dict.fromkeys(
+            (
+                "dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota",
+                "dynamic_pad", "real_dynamic_slice",
+            ),
+            "bound the sizes, or use the interpreter",
+        ),
+    },
     "cpu": {
         "collective_broadcast": "use collective_permute or all_gather",
         "ragged_dot": "use dot_general on each group, or the interpreter",
         "ragged_all_to_all": "use all_to_all, or the interpreter",
-        "dynamic_conv": "use conv with known paddings, or the interpreter",
     },
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -416,21 +416,18 @@ def batch_gather(
     )
 
 
+_NUMBERS: Final = {
+    "offset_dims": (), "collapsed_slice_dims": (), "operand_batching_dims": (),
+    "start_indices_batching_dims": (), "start_index_map": (), "index_vector_dim": 0,
+}  # fmt: skip
+DIMENSION_NUMBERS: Final = Group(tuple(_NUMBERS), Struct("stablehlo.gather", _NUMBERS))
+
 gather_op = register(Op(
     name="gather",
     section="Gather",
     infer=infer_gather,
     hlo=Hlo("stablehlo.gather", {
-        "dimension_numbers": Group(
-            (
-                "offset_dims", "collapsed_slice_dims", "operand_batching_dims",
-                "start_indices_batching_dims", "start_index_map", "index_vector_dim",
-            ),
-            Struct("stablehlo.gather", {
-                "offset_dims": (), "collapsed_slice_dims": (), "operand_batching_dims": (),
-                "start_indices_batching_dims": (), "start_index_map": (), "index_vector_dim": 0,
-            }),
-        ),
+        "dimension_numbers": DIMENSION_NUMBERS,
         "slice_sizes": I64_ARRAY,
         "indices_are_sorted": BOOL,
     }),
