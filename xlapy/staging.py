@@ -18,7 +18,7 @@ from xlapy.backends.registry import current_backend
 from xlapy.errors import XlapyError
 from xlapy.source import caller, hide_library_frames
 from xlapy.specs import TensorSpec
-from xlapy.tensor import OPERANDS, Placed, Placement, Tensor
+from xlapy.tensor import OPERANDS, Placed, Placement, Tensor, operators
 from xlapy.trace.builder import XlaBuilder, host_array, lift
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate, current_builder, using
@@ -134,6 +134,8 @@ def _hoist_scalars(computation: Computation) -> tuple[Computation, list[np.ndarr
 # --- composed functions -------------------------------------------------------------------------------------------
 
 _scalars: dict[Any, Any] = {}
+# The functions of which lists and tuples are containers.
+_nested: set[Any] = set()
 
 
 def scalar_payload(x: Any, dtype: np.dtype[Any], placement: Placement) -> Any:
@@ -178,19 +180,23 @@ def _scalar_class(x: Any) -> tuple[Any, np.dtype[Any]]:
 _LARGEST: Final = (1 << 63) - 1
 
 
-def composite(arrays: int | None = 1) -> Callable[[F], F]:
+def composite(arrays: int = 1, nested: bool = False) -> Callable[[F], F]:
     """Decorate a function written with operations.
 
     Parameters
     ----------
-    arrays : int or None
-        How many of the leading positional arguments are arrays (or containers of arrays, or Python scalars);
-        None for all. The other arguments must be hashable: they decide which program runs.
+    arrays : int
+        How many of the leading positional arguments are arrays or Python scalars. The other arguments must be
+        hashable: they decide which program runs.
+    nested : bool
+        Whether lists and tuples among these are containers of arrays, rather than arrays written out.
     """
 
     def decorate(function: F) -> F:
         table: dict[Any, Any] = {}
         _tables.append(table)
+        if nested:
+            _nested.add(function)
         wrapper: Any
 
         if arrays == 2 and function.__code__.co_argcount == 2:
@@ -332,12 +338,14 @@ def binary_operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], C
 def _general(
     function: Callable[..., Any],
     table: dict[Any, Any],
-    arrays: int | None,
+    count: int,
     args: tuple[Any, ...],
     static: Any,
 ) -> Any:
     """Any call: find the program by its leaves and static arguments, or make it."""
-    count = len(args) if arrays is None else arrays
+    if function not in _nested and any(isinstance(x, list | tuple) for x in args[:count]):
+        made = [operators["asarray"](x) if isinstance(x, list | tuple) else x for x in args[:count]]
+        args = (*made, *args[count:])
     leaves, structure = tree.flatten(args[:count])
     rest = args[count:]
     placement: Placement | None = None
@@ -363,9 +371,9 @@ def _general(
         if type(x) is Tensor or i in classes:
             tensors.append(x if type(x) is Tensor else None)
         else:
-            made = put(host_array(x), placement)
-            key.append((i, made.placed))
-            tensors.append(made)
+            array = put(host_array(x), placement)
+            key.append((i, array.placed))
+            tensors.append(array)
     key.extend((*rest, placement))
     if static:
         key.extend(static.items())

@@ -199,8 +199,11 @@ def run_computation(
 
 def put(x: Any, placement: Placement | None = None, dtype: Any = None) -> Tensor:
     """A concrete tensor holding a copy of an array-like."""
-    array = x if type(x) is np.ndarray else host_array(x)
-    array = host_array(array if dtype is None else array.astype(dtype.numpy))
+    if type(x) is np.ndarray and dtype is None and x.flags.c_contiguous and x.dtype.isnative:
+        array = x
+    else:
+        array = x if type(x) is np.ndarray else host_array(x)
+        array = host_array(array if dtype is None else array.astype(dtype.numpy))
     where = placement if placement is not None else current_backend().placement
     spec = TensorSpec(array.shape, array.dtype)
     backend: Backend = where.backend

@@ -15,6 +15,7 @@ from xlapy.tensor import Tensor
 
 from .arithmetic import conj
 from .comparison import truth
+from .creation import as_array
 from .promotion import broadcast_to_shape, call, convert, filled, promoted
 from .shaping import permuted
 
@@ -344,10 +345,10 @@ def einsum(subscripts: str, /, *operands: Any, precision: Any = None) -> Tensor:
     """
     if not isinstance(subscripts, str):
         raise DTypeError(f"einsum: subscripts must be a string; got {subscripts!r} [X1]")
-    return _einsum(list(operands), subscripts.replace(" ", ""), _key(precision))
+    return _einsum([as_array(x) for x in operands], subscripts.replace(" ", ""), _key(precision))
 
 
-@composite(arrays=1)
+@composite(arrays=1, nested=True)
 def _einsum(operands: list[Any], subscripts: str, precision: Any) -> Tensor:
     tensors = promoted(*operands) if operands else []
     terms, output = _parse(subscripts, [t.ndim for t in tensors])

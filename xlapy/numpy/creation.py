@@ -163,6 +163,11 @@ def asarray(
 array = asarray
 
 
+def as_array(x: Any) -> Any:
+    """An array written as lists as a tensor; anything else itself."""
+    return asarray(x) if isinstance(x, list | tuple) else x
+
+
 def _from_tensor(x: Tensor, dtype: DType | None, device: Any) -> Tensor:
     if device is not None and type(x.placed) is Placed:
         x = to(x, device)
@@ -669,10 +674,10 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
     """
     if indexing not in ("xy", "ij"):
         raise ConstraintError(f"meshgrid: indexing must be 'xy' or 'ij'; got {indexing!r} [X1]")
-    return _meshgrid(list(arrays), indexing) if arrays else []
+    return _meshgrid([as_array(x) for x in arrays], indexing) if arrays else []
 
 
-@composite(arrays=1)
+@composite(arrays=1, nested=True)
 def _meshgrid(arrays: list[Any], indexing: str) -> list[Tensor]:
     tensors = promoted(*arrays)
     for t in tensors:

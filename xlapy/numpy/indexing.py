@@ -223,7 +223,7 @@ def _rows(x: Any, start: Any, count: int) -> Any:
     return read(x, Index(form, [start]))
 
 
-@composite(arrays=2)
+@composite(arrays=2, nested=True)
 def _indexed(x: Any, operands: list[Any], form: tuple[Any, ...]) -> Any:
     return read(x, Index(form, operands))
 
@@ -309,9 +309,7 @@ def settled(v: Any, placement: Placement) -> Tensor:
 
 def read(x: Tensor, index: Index) -> Tensor:
     """The elements that an index picks, recorded."""
-    form, operands = _without_flags(x, index)
-    if form is not index.form:
-        x = call("reshape", x, shape=_flagged_shape(x.shape, index.form))
+    x, (form, operands) = unflagged(x, index)
     if any(e is not None and e[0] == "array" for e in form):
         return _gathered(x, form, operands)
     starts: list[Any] = []
@@ -344,11 +342,13 @@ def _reshaped(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     return x if x.shape == shape else call("reshape", x, shape=shape)
 
 
-def _without_flags(x: Tensor, index: Index) -> Index:
-    """Truth values as index turned into arrays along axes of size 1 that `_flagged_shape` adds."""
+def unflagged(x: Tensor, index: Index) -> tuple[Tensor, Index]:
+    """Truth values as index turned into arrays along new axes of size 1."""
     if ("flag",) not in index.form:
-        return index
-    return Index(tuple(("array",) if e == ("flag",) else e for e in index.form), index.operands)
+        return x, index
+    form = tuple([("array",) if e == ("flag",) else e for e in index.form])
+    x = call("reshape", x, shape=_flagged_shape(x.shape, index.form))
+    return x, Index(form, index.operands)
 
 
 def _flagged_shape(shape: tuple[int, ...], form: Sequence[Any]) -> tuple[int, ...]:

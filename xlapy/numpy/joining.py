@@ -12,6 +12,7 @@ from xlapy.specs import as_axis, as_int, as_ints
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Tensor
 
+from .creation import as_array
 from .promotion import as_tensor, at_dtype, call, operand, promoted, result_dtype
 from .shaping import sliced
 
@@ -80,10 +81,10 @@ def _list(arrays: Any) -> list[Any]:
         raise DTypeError(f"arrays must be a sequence of them; got {type(arrays).__name__} [X1]")
     if not arrays:
         raise ConstraintError("there must be at least one array; got () [X1]")
-    return list(arrays)
+    return [as_array(x) for x in arrays]
 
 
-@composite(arrays=1)
+@composite(arrays=1, nested=True)
 def _concatenate(arrays: list[Any], axis: int | None) -> Tensor:
     tensors = promoted(*arrays)
     if axis is None:
@@ -111,7 +112,7 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
     return _stack(_list(arrays), as_int(axis, "axis"))
 
 
-@composite(arrays=1)
+@composite(arrays=1, nested=True)
 def _stack(arrays: list[Any], axis: int) -> Tensor:
     tensors = promoted(*arrays)
     shape = tensors[0].shape
@@ -127,7 +128,6 @@ def _stack(arrays: list[Any], axis: int) -> Tensor:
 _stack.__name__ = "stack"
 
 
-@composite(arrays=1)
 def vstack(arrays: Any, /) -> Tensor:
     """Arrays below each other: along the first axis, those of one dimension as rows.
 
@@ -137,11 +137,18 @@ def vstack(arrays: Any, /) -> Tensor:
     Tensor([[1, 2],
             [3, 4]], s32[2,2])
     """
-    tensors = [_at_least_2d(as_tensor(x)) for x in _list(arrays)]
-    return call("concatenate", *promoted(*tensors), dimension=0)
+    return _vstack(_list(arrays))
 
 
-@composite(arrays=1)
+@composite(arrays=1, nested=True)
+def _vstack(arrays: list[Any]) -> Tensor:
+    tensors = [_at_least_2d(x) for x in promoted(*arrays)]
+    return call("concatenate", *tensors, dimension=0)
+
+
+_vstack.__name__ = "vstack"
+
+
 def hstack(arrays: Any, /) -> Tensor:
     """Arrays beside each other: along the second axis, or the first where there is only one.
 
@@ -150,8 +157,16 @@ def hstack(arrays: Any, /) -> Tensor:
     >>> xlapy.hstack([xlapy.asarray([1, 2]), xlapy.asarray([3, 4])])
     Tensor([1, 2, 3, 4], s32[4])
     """
-    tensors = promoted(*[_at_least_1d(as_tensor(x)) for x in _list(arrays)])
+    return _hstack(_list(arrays))
+
+
+@composite(arrays=1, nested=True)
+def _hstack(arrays: list[Any]) -> Tensor:
+    tensors = [_at_least_1d(x) for x in promoted(*arrays)]
     return call("concatenate", *tensors, dimension=0 if tensors[0].ndim == 1 else 1)
+
+
+_hstack.__name__ = "hstack"
 
 
 def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:

@@ -44,7 +44,7 @@ def _operators() -> dict[str, Any]:
 
 
 def _install() -> None:
-    from . import contraction, creation, datatypes, indexing, joining, reductions, shaping
+    from . import contraction, creation, datatypes, indexing, joining, reductions, shaping, updates
 
     attributes = _operators()
     attributes["__matmul__"], attributes["__rmatmul__"] = binary_operator(contraction.matmul)
@@ -55,6 +55,7 @@ def _install() -> None:
         "__invert__": comparison.bitwise_invert,
         "__round__": lambda x, digits=None: arithmetic.round(x, digits or 0),
         "__getitem__": indexing.getitem,
+        "__setitem__": updates.setitem,
         "reshape": _reshape,
         "transpose": _transpose,
         "astype": datatypes.astype,
@@ -74,6 +75,7 @@ def _install() -> None:
     functions = {
         "transpose": shaping.permute_dims,
         "matrix_transpose": shaping.matrix_transpose,
+        "at": updates.at,
         "real": arithmetic.real,
         "imag": arithmetic.imag,
         "to": creation.to,

@@ -12,7 +12,7 @@ import numpy as np
 from xlapy.dtypes import DType, as_dtype, promote, weak_dtype
 from xlapy.errors import DTypeError
 from xlapy.specs import TensorSpec, broadcast_shapes
-from xlapy.tensor import Tensor
+from xlapy.tensor import Tensor, operators
 from xlapy.trace.builder import lift
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import bind
@@ -80,6 +80,9 @@ def as_tensor(x: Any) -> Tensor:
 
 
 def _lifted(x: Any) -> Tensor:
+    if isinstance(x, list | tuple):
+        made: Tensor = operators["asarray"](x)  # tensors may be among the elements
+        return made
     # numpy's scalars are arrays here, though some of them derive from Python's numbers.
     return lift(np.asarray(x) if isinstance(x, np.generic) else x)
 

@@ -298,10 +298,12 @@ def broadcast_arrays(*arrays: Any) -> list[Tensor]:
     >>> [a.shape for a in xlapy.broadcast_arrays(xlapy.zeros((3, 1)), xlapy.zeros(2))]
     [(3, 2), (3, 2)]
     """
-    return _broadcast_arrays(list(arrays)) if arrays else []
+    from .creation import as_array
+
+    return _broadcast_arrays([as_array(x) for x in arrays]) if arrays else []
 
 
-@composite(arrays=1)
+@composite(arrays=1, nested=True)
 def _broadcast_arrays(arrays: list[Any]) -> list[Tensor]:
     tensors = [as_tensor(x) for x in arrays]
     shape = broadcast_of_shapes(*[t.shape for t in tensors])
@@ -412,7 +414,7 @@ def roll(
     return _roll(x, [s if type(s) is Tensor else int(s) for s in shifts], axes)
 
 
-@composite(arrays=2)
+@composite(arrays=2, nested=True)
 def _roll(x: Any, shifts: list[Any], axis: tuple[int, ...] | None) -> Tensor:
     x = as_tensor(x)
     if axis is None:
