@@ -71,8 +71,15 @@ def make_import() -> tuple[Action, Action]:
             "import time; start = time.perf_counter(); "
             f"import {module}; {module}.devices(); print(time.perf_counter() - start)"
         )
-        command = [sys.executable, "-c", program]
-        return float(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+        child = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            check=True,
+            # Installed packages have their bytecode; a working tree must be allowed to write it.
+            env={k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
+            text=True,
+        )
+        return float(child.stdout)
 
     return lambda: first_device("xlapy"), lambda: first_device("jax")
 

@@ -11,14 +11,14 @@ x = b.parameter(1, "f32[8]", "x")
 y = b.parameter(2, "f32[8]", "y")
 
 # HLO's operations neither promote nor broadcast by themselves: every step is written out.
-scaled = ops.mul(ops.broadcast_in_dim(a, shape=(8,), broadcast_dimensions=()), x)
+scaled = ops.mul(ops.broadcast_in_dim(a, out_dim_size=(8,), broadcast_dimensions=()), x)
 axpy = b.build(ops.add(scaled, y))
 print(axpy)
 
-# A computation is called like a function, on whichever backend its operands are.
+# It runs on whichever backend its operands are.
 arguments = (np.float32(2.0), np.arange(8, dtype=np.float32), np.ones(8, np.float32))
 for backend in ("pjrt:cpu", "interpreter"):
     with xlapy.use_backend(backend):
-        result = xlapy.compile(axpy)(*map(xlapy.asarray, arguments))
+        result = ops.call(axpy, *map(xlapy.asarray, arguments))
         print(f"{backend:<12}", np.asarray(result))
         assert np.array_equal(np.asarray(result), 2 * arguments[1] + arguments[2])

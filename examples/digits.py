@@ -146,11 +146,11 @@ def main() -> int:
     xlapy.export(probabilities, xlapy.TensorSpec(test_images.shape, "f32")).save(artifact)
     print(f"exported to {artifact} ({artifact.stat().st_size} bytes)")
 
-    results = {}
-    for backend in ("pjrt:cpu", "interpreter"):
-        with xlapy.use_backend(backend):
-            model = xlapy.from_stablehlo(artifact, backend=backend)
-            results[backend] = np.asarray(model(xlapy.asarray(test_images)))
+    model = xlapy.from_stablehlo(artifact)
+    results = {
+        backend: np.asarray(model(test_images, backend=backend))
+        for backend in ("pjrt:cpu", "interpreter")
+    }
     accuracies = {
         backend: float(np.mean(result.argmax(axis=1) == test_labels))
         for backend, result in results.items()
