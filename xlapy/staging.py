@@ -24,7 +24,7 @@ from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate, current_builder, using
 from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead
-from xlapy.trace.stablehlo import to_stablehlo
+from xlapy.trace.stablehlo import HostCallbacks, to_stablehlo
 
 __all__ = ["binary_operator", "clear_staged", "composite", "run", "scalar_payload", "stage"]
 
@@ -71,7 +71,9 @@ def stage(computation: Computation, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Run a computation on concrete tensors; programs of the same text are compiled once."""
     placement = common_placement(tensors)
     computation, scalars = _hoist_scalars(eliminate_dead(computation))
-    key = (to_stablehlo(computation, module_name="staged", locations=False), placement)
+    callbacks = HostCallbacks("callback")
+    text = to_stablehlo(computation, module_name="staged", locations=False, callbacks=callbacks)
+    key = (text, placement, *[function for function, _ in callbacks.functions])
     executable = _by_text.get(key)
     if executable is None:
         executable = compile_checked(computation, placement)

@@ -19,7 +19,7 @@ from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.tensor import Placed, Placement
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.op import lookup
-from xlapy.trace.stablehlo import to_stablehlo
+from xlapy.trace.stablehlo import HostCallbacks, to_stablehlo
 
 __all__ = ["MISSING_DTYPES", "MISSING_OPS", "Pjrt"]
 
@@ -233,15 +233,21 @@ class Pjrt(Backend):
         """The executable and what runs it, from memory, from disk, or new."""
         attributes = dict.fromkeys(sorted(donated), "jax.buffer_donor = true")
         # The key leaves out where the operations come from: a program that moved is the same.
-        text = to_stablehlo(computation, locations=False, parameter_attributes=attributes)
+        callbacks = HostCallbacks(f"xla_ffi_python_{'cpu' if self._is_cpu else 'gpu'}_callback")
+        text = to_stablehlo(
+            computation, locations=False, parameter_attributes=attributes, callbacks=callbacks
+        )
+        if self._is_cpu and '"lapack_' in text:
+            _jaxlib.register_lapack()
+        if callbacks.functions:
+            # Its text does not say which functions it calls, so it is not kept.
+            return self._compile_with_callbacks(computation, text, callbacks, flags, device)
         key = cache_key(self._key_parts(text, flags, device))
         with self._lock:
             found = self._kept.get((key, device.id))
             if found is not None:
                 self._kept.move_to_end((key, device.id))
                 return found
-        if self._is_cpu and "@lapack_" in text:
-            _jaxlib.register_lapack()
         cache = default_cache()
         executable = None
         data = cache.load(key)
@@ -262,15 +268,31 @@ class Pjrt(Backend):
                     cache.store(key, _jaxlib.serialize(executable))
                 except BackendError as error:
                     _log.debug("an executable of %s is not cached: %s", self.name, error)
-        results = [
-            (s.shape, s.dtype.numpy) for s in computation.result_specs if type(s) is TensorSpec
-        ]
-        run = _jaxlib.make_runner(executable, results, _jaxlib.placement([device]))
+        run = _runner(executable, computation, device)
         with self._lock:
             self._kept[key, device.id] = executable, run
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return executable, run
+
+    def _compile_with_callbacks(
+        self,
+        computation: Computation,
+        text: str,
+        callbacks: HostCallbacks,
+        flags: tuple[Any, ...],
+        device: Any,
+    ) -> tuple[Any, _Run]:
+        """A program that calls Python functions, with those of its own."""
+        made = [
+            _jaxlib.make_callback(function, _signatures(specs))
+            for function, specs in callbacks.functions
+        ]
+        executable = _jaxlib.compile(
+            self._client, text, [device], options=dict(flags), host_callbacks=made
+        )
+        self.compiles += 1
+        return executable, _runner(executable, computation, device)
 
     def _key_parts(self, text: str, flags: tuple[Any, ...], device: Any) -> list[str]:
         return [
@@ -291,6 +313,15 @@ class Pjrt(Backend):
         """Let go of the executables kept in memory; those on disk stay."""
         with self._lock:
             self._kept.clear()
+
+
+def _signatures(specs: Sequence[Spec]) -> list[Any]:
+    return [(s.shape, s.dtype.numpy) for s in specs if type(s) is TensorSpec]
+
+
+def _runner(executable: Any, computation: Computation, device: Any) -> _Run:
+    results = _signatures(computation.result_specs)
+    return _jaxlib.make_runner(executable, results, _jaxlib.placement([device]))
 
 
 def _check_passable(what: str, spec: Spec, name: str) -> None:

@@ -119,3 +119,5 @@ import xlapy.ops.internal
 from xlapy.ops.dynamic import dynamic_reshape, get_dimension_size, set_dimension_size
 from xlapy.ops.dynamic_filling import dynamic_broadcast_in_dim, dynamic_iota
 from xlapy.ops.dynamic_movement import dynamic_gather, dynamic_pad, real_dynamic_slice
+
+from xlapy.ops.custom import custom_call, python_callback, register_custom_call

@@ -127,7 +127,7 @@ def infer_composite_call(
     require(type(version) is int and -(2**31) <= version < 2**31, "I5", "version must be an integer of 32 bits", version)
     text = composite_attributes
     require(
-        type(text) is str and text.startswith("{") and text.endswith("}") and _is_balanced(text),
+        type(text) is str and text.startswith("{") and text.endswith("}") and is_balanced(text),
         "I3", "composite_attributes must be the text of a dictionary, such as '{n = 1 : i32}'", text,
     )  # fmt: skip
     return decomposition.result_specs
@@ -136,7 +136,7 @@ def infer_composite_call(
 _PAIRS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
-def _is_balanced(text: str) -> bool:
+def is_balanced(text: str) -> bool:
     """Whether brackets match and the dictionary ends with the text, so that it cannot run into what follows."""
     pending: list[str] = []
     quoted = escaped = False

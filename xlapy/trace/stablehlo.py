@@ -15,7 +15,7 @@ from xlapy.specs import TensorSpec
 from xlapy.trace.codecs import Group, quote
 from xlapy.trace.computation import Computation, Instruction, Value
 
-__all__ = ["Writer", "constant_text", "to_stablehlo"]
+__all__ = ["HostCallbacks", "Writer", "constant_text", "to_stablehlo"]
 
 
 def to_stablehlo(
@@ -28,6 +28,7 @@ def to_stablehlo(
     result_attributes: Mapping[int, str] | None = None,
     module_attributes: str = "",
     preamble: Sequence[str] = (),
+    callbacks: HostCallbacks | None = None,
 ) -> str:
     """Write a computation as the text of a StableHLO module.
 
@@ -46,6 +47,8 @@ def to_stablehlo(
         Attributes of the module, such as ``"mhlo.num_replicas = 2 : i32"``.
     preamble : sequence of str
         Lines at the start of the module, such as meshes.
+    callbacks : HostCallbacks, optional
+        Takes the Python functions that the program calls; without it there must be none.
 
     Returns
     -------
@@ -56,7 +59,7 @@ def to_stablehlo(
     UnsupportedOpError
         If an operation has no form in StableHLO.
     """
-    writer = Writer(locations)
+    writer = Writer(locations, callbacks)
     body = writer.function(
         computation, name, "public", parameter_attributes or {}, result_attributes or {}
     )
@@ -70,10 +73,30 @@ def _symbol(name: str) -> str:
 
 
 @final
+class HostCallbacks:
+    """The Python functions that a program calls, which its text knows by their numbers.
+
+    Attributes
+    ----------
+    target : str
+        The custom call that calls them on the platform.
+    functions : list of (function, specs)
+        In the order of their numbers, each with the specs of its results.
+    """
+
+    __slots__ = ("functions", "target")
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.functions: list[tuple[Any, tuple[Any, ...]]] = []
+
+
+@final
 class Writer:
     """The state of writing one module: names of values, functions, locations."""
 
-    def __init__(self, locations: bool = True) -> None:
+    def __init__(self, locations: bool = True, callbacks: HostCallbacks | None = None) -> None:
+        self.callbacks = callbacks
         self.names: dict[Value, str] = {}
         self.lines: list[str] = []
         self.functions: list[str] = []
@@ -243,6 +266,13 @@ class Writer:
         name = f"%{next(self._numbers)}"
         self.lines.append(f"{name} = {text}")
         return name
+
+    def callback(self, function: Any, results: tuple[Any, ...]) -> tuple[str, int]:
+        """The custom call that calls a Python function, and the function's number."""
+        if self.callbacks is None:
+            raise UnsupportedOpError("a Python function must not be in a program that is written as text; got one [X6]")
+        self.callbacks.functions.append((function, results))
+        return self.callbacks.target, len(self.callbacks.functions) - 1
 
     def raw_several(self, text: str, count: int) -> list[str]:
         """Write an operation of `count` results, and give their names."""

@@ -19,7 +19,7 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder, using
 from xlapy.trace.op import by_hlo_name, reader_of
 
-__all__ = ["Reader", "dense_attribute", "elements", "from_stablehlo_module", "spec_of_type"]
+__all__ = ["Reader", "dense_attribute", "elements", "from_stablehlo_module", "spec_of_type", "split_text"]
 
 _TENSOR: Final = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([^,>]+(?:<[^>]*>)?)(?:, (.*))?>$")
 _types: dict[str, Spec] = {}
@@ -43,10 +43,10 @@ def _parse_type(text: str) -> Spec:
     if text == "!stablehlo.token":
         return TokenSpec()
     if text.startswith("tuple<"):
-        return TupleSpec(spec_of_type(t) for t in _split(text[6:-1]))
+        return TupleSpec(spec_of_type(t) for t in split_text(text[6:-1]))
     if text.startswith(("!mhlo.async_bundle<", "!stablehlo.future<")):
         # What is under way counts as the tuple of its results. A bundle lists operands, results and context.
-        parts = [spec_of_type(t) for t in _split(text[text.index("<") + 1 : -1])]
+        parts = [spec_of_type(t) for t in split_text(text[text.index("<") + 1 : -1])]
         results = parts if text.startswith("!stablehlo") else parts[1:2]
         if len(results) == 1 and type(results[0]) is TupleSpec:
             return results[0]
@@ -72,12 +72,21 @@ def _parse_type(text: str) -> Spec:
     return TensorSpec(tuple(shape), dtype, tuple(dynamic))
 
 
-def _split(text: str) -> list[str]:
-    """Split at the commas outside brackets."""
+def split_text(text: str) -> list[str]:
+    """Split an attribute's or type's text at the commas outside brackets and strings."""
     parts, depth, start = [], 0, 0
+    quoted = escaped = False
     for i, char in enumerate(text):
-        depth += (char in "<([") - (char in ">)]")
-        if char == "," and depth == 0:
+        if quoted:
+            quoted = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+        elif char == '"':
+            quoted = True
+        elif char in "<([{":
+            depth += 1
+        elif char in ")]}" or (char == ">" and text[i - 1] != "-"):
+            depth -= 1
+        elif char == "," and depth == 0:
             parts.append(text[start:i].strip())
             start = i + 1
     last = text[start:].strip()
