@@ -8,6 +8,7 @@ from cases import ErrorCase, OpCase
 from cases.values import FLOATS, INTEGERS, NARROW, edges, floats, integers, numpy_dtype, pairs
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
+TOTAL = {"reference": "StableHLO's interpreter takes TOTALORDER for FLOAT"}
 KINDS = {"s": "SIGNED", "u": "UNSIGNED", "p": "UNSIGNED", "f": "FLOAT", "b": "FLOAT"}
 
 
@@ -15,7 +16,8 @@ def compare(direction: str, dtype: str, kind: str | None, values: np.ndarray) ->
     """Every pair of values compared."""
     params = {"comparison_direction": direction, "compare_type": kind}
     name = f"{direction}_{kind}_{dtype}"
-    return OpCase("compare", pairs(values), params, order=0, tol=0.0, name=name)
+    xfail = TOTAL if kind == "TOTALORDER" else {}
+    return OpCase("compare", pairs(values), params, order=0, tol=0.0, name=name, xfail=xfail)
 
 
 CASES: list[OpCase] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cases import ErrorCase, OpCase
@@ -48,6 +50,14 @@ CASES += [
     OpCase("convert_element_type", ["f32[0]"], {"dtype": as_dtype("f64")}, order=0),
 ]
 
+SCALES = {"reference": "StableHLO's interpreter has no nan in f8e8m0fnu"}
+CASES = [
+    replace(case, xfail=SCALES)
+    if case.name in ("s32_f8e8m0fnu", "f32_f8e8m0fnu", "f8e8m0fnu_f32")
+    else case
+    for case in CASES
+]
+
 
 def bits(source: str, target: str, spec: str = "[2,3]") -> OpCase:
     """A reinterpretation of random bits."""
@@ -68,6 +78,7 @@ CASES += [bits("u16", "f32", "[3,2]"), bits("u8", "f32", "[3,4]"), bits("s8", "f
           bits("f32", "s64", "[2]"), bits("u4", "u8", "[3,2]"), bits("f32", "f32", "[]"), bits("f32", "u8", "[]"),
           bits("f32", "u16", "[0]"), bits("c64", "c64", "[2]")]  # fmt: skip
 
+NAN = {"reference": "StableHLO's interpreter lets nan become inf where no mantissa is left"}
 for exponent, mantissa in ((8, 23), (5, 10), (8, 7), (4, 3), (2, 0), (1, 1)):
     for dtype in ("f32", "f64", "bf16"):
         values = np.concatenate([floats("f64"), np.linspace(-20, 20, 33), [1e-3, 70000.0]])
@@ -77,6 +88,7 @@ for exponent, mantissa in ((8, 23), (5, 10), (8, 7), (4, 3), (2, 0), (1, 1)):
             OpCase(
                 "reduce_precision", [values], {"exponent_bits": exponent, "mantissa_bits": mantissa},
                 order=0, tol=0.0, name=f"e{exponent}m{mantissa}_{dtype}",
+                xfail=NAN if (exponent, mantissa) == (2, 0) else {},
             )
         )  # fmt: skip
 CASES.append(

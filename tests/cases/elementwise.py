@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cases import ErrorCase, OpCase
@@ -86,6 +88,26 @@ CASES += [
 for dtype in ("f32", "f64"):
     CASES.append(OpCase("complex", pairs(floats(dtype)), order=0, tol=0.0, name=f"edges_{dtype}"))
 CASES.append(OpCase("complex", ["f64[2,3]", "f64[2,3]"]))
+
+# What StableHLO's interpreter cannot run, or does otherwise than XLA, which the kernels follow.
+CHLO = {"reference": "StableHLO's interpreter has no CHLO and aborts"}
+TRAPS = {"reference": "StableHLO's interpreter divides integers by 0 and dies"}
+POWER = {"reference": "XLA reads the low 6 bits of an integer exponent only"}
+POWERS = tuple(f"edges_{d}" for d in ("s16", "s32", "s64", "u8", "u16", "u32", "u64"))
+WHOLE = tuple(f"edges_{d}" for d in INTEGERS)
+
+
+def _known(case: OpCase) -> OpCase:
+    if case.op in ("mulhi", "next_after"):
+        return replace(case, skip=CHLO)
+    if case.op in ("div", "rem") and case.name in WHOLE:
+        return replace(case, skip=TRAPS)
+    if case.op == "pow" and case.name in POWERS:
+        return replace(case, xfail=POWER)
+    return case
+
+
+CASES = [_known(case) for case in CASES]
 
 BINARY = (
     "add", "sub", "mul", "div", "rem", "pow", "max", "min", "atan2", "complex", "next_after",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cases import ErrorCase, OpCase
@@ -82,6 +84,9 @@ CASES += [
     OpCase("polygamma", ["f32[0]", "f32[0]"], order=0),
     OpCase("zeta", ["f32[0]", "f32[0]"], order=0),
 ]
+
+CHLO = {"reference": "StableHLO's interpreter has no CHLO and aborts"}
+CASES = [replace(case, skip=CHLO) for case in CASES]
 
 UNARY = (*FUNCTIONS, "is_inf", "is_pos_inf", "is_neg_inf")
 CHECKED = tuple(n for n in UNARY if n not in ("square", "conj"))
