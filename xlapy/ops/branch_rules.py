@@ -34,7 +34,13 @@ class Fused:
         return self.fused_jvp(op, operands, tangents, params)[1]
 
     def vjp(
-        self, op: Op, operands: Any, cotangents: Any, outs: Any, params: Params, needed: Sequence[bool]
+        self,
+        op: Op,
+        operands: Any,
+        cotangents: Any,
+        outs: Any,
+        params: Params,
+        needed: Sequence[bool],
     ) -> Sequence[Any]:
         """The cotangents, running the operation again; derivatives of computations use `forward` instead."""
         _, residuals = self.forward(op, operands, needed, params)
@@ -119,7 +125,9 @@ class CallRules(Fused):
         split, back, kept, derived = found
         outs = bind(lookup("call"), *operands, computation=derived)
         count = len(computation.results)
-        saved = dict(zip(split.parameters, operands, strict=True)) | dict(zip(kept, outs[count:], strict=True))
+        saved = dict(zip(split.parameters, operands, strict=True)) | dict(
+            zip(kept, outs[count:], strict=True)
+        )
         return outs[:count], (split, back, saved)
 
     def backward(
@@ -141,9 +149,13 @@ class CallRules(Fused):
 
 
 def narrowed(
-    cache: dict[Any, Any], split: Split, back: Backward, saved: Mapping[Value, Any], cotangents: Sequence[Any]
+    cache: dict[Any, Any],
+    split: Split,
+    back: Backward,
+    saved: Mapping[Value, Any],
+    cotangents: Sequence[Any],
 ) -> tuple[Backward, list[Any]]:
-    """The way back from the cotangents that there are, and those; zeros are made only where it needs more than was kept."""
+    """The way back from the cotangents that there are, and those; zeros only where it needs more than was kept."""
     flags = tuple([c is not None and v for c, v in zip(cotangents, split.varying, strict=True)])
     if flags != tuple(split.varying):
         key = ("back", split, flags)
@@ -155,10 +167,14 @@ def narrowed(
     return back, _given(cotangents, split.varying, split.outputs)
 
 
-def _given(cotangents: Sequence[Any], varying: Sequence[bool], outputs: Sequence[Value]) -> list[Any]:
+def _given(
+    cotangents: Sequence[Any], varying: Sequence[bool], outputs: Sequence[Value]
+) -> list[Any]:
     """The cotangents of the results that vary, zeros for those that have none."""
     return [
-        zeros_of(o.spec) if c is None else c for c, v, o in zip(cotangents, varying, outputs, strict=True) if v
+        zeros_of(o.spec) if c is None else c
+        for c, v, o in zip(cotangents, varying, outputs, strict=True)
+        if v
     ]
 
 
@@ -182,9 +198,12 @@ class _Branches:
         #: for each branch, from a kept value to its slot
         self.places: list[dict[Value, int]] = []
         for split, back in zip(self.splits, self.backs, strict=True):
-            self.places.append(self._place([v for v in back.residuals if v not in split.parameters]))
+            self.places.append(
+                self._place([v for v in back.residuals if v not in split.parameters])
+            )
         self.forwards = tuple(
-            self._forward(split, places) for split, places in zip(self.splits, self.places, strict=True)
+            self._forward(split, places)
+            for split, places in zip(self.splits, self.places, strict=True)
         )
 
     def _place(self, kept: Sequence[Value]) -> dict[Value, int]:
@@ -232,7 +251,9 @@ class CaseRules(Fused):
         index, *rest = operands
         flags = tangent_flags(tangents[1:], rest)
         branches: tuple[Computation, ...] = params["branches"]
-        varying = [any(f) for f in zip(*[jvp_computation(b, flags)[1] for b in branches], strict=True)]
+        varying = [
+            any(f) for f in zip(*[jvp_computation(b, flags)[1] for b in branches], strict=True)
+        ]
         derived = tuple(jvp_computation(b, flags, varying)[0] for b in branches)
         given = [t for t, f in zip(tangents[1:], flags, strict=True) if f]
         outs = bind(op, index, *rest, *given, branches=derived)
@@ -269,7 +290,9 @@ class CaseRules(Fused):
         for part, back, places in zip(split.splits, split.backs, split.places, strict=True):
             builder = XlaBuilder(back.computation.name, outer.scope if outer is not None else None)
             parameters = [builder.parameter(i, x.spec) for i, x in enumerate(arguments)]
-            at = {v: i for i, v in enumerate(part.parameters)} | {v: len(rest) + p for v, p in places.items()}
+            at = {v: i for i, v in enumerate(part.parameters)} | {
+                v: len(rest) + p for v, p in places.items()
+            }
             own = [parameters[at[v]] for v in back.residuals]
             cts = parameters[len(rest) + len(slots) :]
             with using(builder):

@@ -24,14 +24,18 @@ __all__ = ["batch_call", "batch_case", "batch_while", "choose"]
 def batch_call(param: str) -> Callable[..., Any]:
     """A call of the vectorised computation, which is held in the parameter `param`."""
 
-    def batch(op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any) -> Any:
+    def batch(
+        op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any
+    ) -> Any:
         computation: Computation = params[param]
         # Kept with the computation, so that what is called twice stays one function.
         key = ("vmap", tuple(is_batched), size)
         vectorised = computation.cache.get(key)
         if vectorised is None:
             every = [True] * len(computation.results)
-            vectorised = computation.cache[key] = batch_computation(computation, is_batched, size, every)[0]
+            vectorised = computation.cache[key] = batch_computation(
+                computation, is_batched, size, every
+            )[0]
         return bind(lookup("call"), *args, computation=vectorised)
 
     return batch
@@ -43,7 +47,8 @@ def choose(pred: Any, on_true: Any, on_false: Any) -> Any:
     if type(spec) is TupleSpec:
         get = lookup("get_tuple_element")
         parts = [
-            choose(pred, bind(get, on_true, index=i), bind(get, on_false, index=i)) for i in range(len(spec.elements))
+            choose(pred, bind(get, on_true, index=i), bind(get, on_false, index=i))
+            for i in range(len(spec.elements))
         ]
         return bind(lookup("tuple"), *parts)
     if type(spec) is not TensorSpec:
@@ -54,7 +59,12 @@ def choose(pred: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def batch_case(
-    op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, *, branches: tuple[Computation, ...]
+    op: Op,
+    args: Sequence[Any],
+    is_batched: Sequence[bool],
+    size: int,
+    *,
+    branches: tuple[Computation, ...],
 ) -> Any:
     """One index for all rows: a conditional of the vectorised branches. One for each: all of them, and a selection."""
     index, *rest = args
@@ -68,7 +78,9 @@ def batch_case(
     outs = found[-1]
     for i in range(len(branches) - 2, -1, -1):
         number = bind(lookup("constant"), value=np.broadcast_to(np.int32(i), (size,)))
-        chosen = bind(lookup("compare"), index, number, comparison_direction="EQ", compare_type="SIGNED")
+        chosen = bind(
+            lookup("compare"), index, number, comparison_direction="EQ", compare_type="SIGNED"
+        )
         outs = [choose(chosen, new, old) for new, old in zip(found[i], outs, strict=True)]
     return tuple(outs)
 
@@ -87,7 +99,13 @@ def _any(preds: Any) -> Any:
 
 
 def batch_while(
-    op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, *, cond: Computation, body: Computation
+    op: Op,
+    args: Sequence[Any],
+    is_batched: Sequence[bool],
+    size: int,
+    *,
+    cond: Computation,
+    body: Computation,
 ) -> Any:
     """All rows in one loop. Where each row has a condition of its own, rows that are done keep their state."""
     flags = _closure(body, list(is_batched), size)
@@ -99,7 +117,8 @@ def batch_while(
         cond_batched, _ = batch_computation(cond, flags, size, [True])
     body_batched, _ = batch_computation(body, flags, size, flags)
     state = [
-        _repeat(x, size) if f and not b else x for x, f, b in zip(args, flags, is_batched, strict=True)
+        _repeat(x, size) if f and not b else x
+        for x, f, b in zip(args, flags, is_batched, strict=True)
     ]
     if each_its_own:
         outs = _stop_by_row(op, state, flags, cond_batched, body_batched)
@@ -125,7 +144,8 @@ def _repeat(x: Any, size: int) -> Any:
     if type(spec) is TupleSpec:
         get = lookup("get_tuple_element")
         return bind(
-            lookup("tuple"), *[_repeat(bind(get, x, index=i), size) for i in range(len(spec.elements))]
+            lookup("tuple"),
+            *[_repeat(bind(get, x, index=i), size) for i in range(len(spec.elements))],
         )
     return x
 

@@ -25,9 +25,25 @@ from xlapy.trace.stablehlo_reader import Reader
 from .branch_rules import call_ad, case_ad
 from .control_batching import batch_call, batch_case, batch_while
 from .loop_rules import while_ad
-from .regions import Captures, as_list, listed, rearranged, require_computation, traced_with_captures
+from .regions import (
+    Captures,
+    as_list,
+    listed,
+    rearranged,
+    require_computation,
+    traced_with_captures,
+)
 
-__all__ = ["case_op", "call", "call_op", "composite_call", "composite_call_op", "conditional", "while_", "while_op"]
+__all__ = [
+    "case_op",
+    "call",
+    "call_op",
+    "composite_call",
+    "composite_call_op",
+    "conditional",
+    "while_",
+    "while_op",
+]
 
 Array = np.ndarray[Any, Any]
 Run = Callable[..., tuple[Any, ...]]
@@ -55,7 +71,7 @@ def read_call(reader: Reader, operation: Any) -> Any:
 
 
 def kernel_call(*arrays: Array, computation: Run, out: Any) -> tuple[Any, ...]:
-    """results = computation(operands)."""
+    """Results = computation(operands)."""
     return computation(*arrays)
 
 
@@ -110,7 +126,9 @@ def call(computation: Any, *operands: Any) -> Any:
     if type(computation) is Computation:
         return _bare(bind(call_op, *operands, computation=computation), computation)
     tensors = [lift(x) for x in operands]
-    ((found, used),), outside = traced_with_captures([(computation, [t.spec for t in tensors], "computation")])
+    ((found, used),), outside = traced_with_captures(
+        [(computation, [t.spec for t in tensors], "computation")]
+    )
     return _bare(bind(call_op, *tensors, *[outside[i] for i in used], computation=found), found)
 
 
@@ -124,7 +142,12 @@ def infer_composite_call(
     ok = type(name) is str and all(part.isidentifier() for part in name.split(".")) and "." in name
     require(ok, "C1", "name must be of the form namespace.name", name)
     require_computation(decomposition, specs, "C2", "C3", "decomposition")
-    require(type(version) is int and -(2**31) <= version < 2**31, "I5", "version must be an integer of 32 bits", version)
+    require(
+        type(version) is int and -(2**31) <= version < 2**31,
+        "I5",
+        "version must be an integer of 32 bits",
+        version,
+    )
     text = composite_attributes
     require(
         type(text) is str and text.startswith("{") and text.endswith("}") and is_balanced(text),
@@ -186,7 +209,7 @@ def read_composite_call(reader: Reader, operation: Any) -> Any:
 def kernel_composite_call(
     *arrays: Array, decomposition: Run, name: str, composite_attributes: str, version: int, out: Any
 ) -> tuple[Any, ...]:
-    """results = decomposition(operands)."""
+    """Results = decomposition(operands)."""
     return decomposition(*arrays)
 
 
@@ -236,7 +259,9 @@ def dictionary_text(values: Mapping[str, Any]) -> str:
     for key in sorted(values):
         if not isinstance(key, str) or not key:
             raise ConstraintError(f"keys must be names; got {key!r} [X1]")
-        entries.append(f"{key if key.isidentifier() else quote(key)} = {attribute_text(values[key])}")
+        entries.append(
+            f"{key if key.isidentifier() else quote(key)} = {attribute_text(values[key])}"
+        )
     return f"{{{', '.join(entries)}}}"
 
 
@@ -290,7 +315,12 @@ def composite_call(
     found = as_computation(computation, [t.spec for t in tensors], name=name.rsplit(".", 1)[-1])
     text = attributes if isinstance(attributes, str) else dictionary_text(attributes or {})
     outs = bind(
-        composite_call_op, *tensors, decomposition=found, name=name, composite_attributes=text, version=version
+        composite_call_op,
+        *tensors,
+        decomposition=found,
+        name=name,
+        composite_attributes=text,
+        version=version,
     )
     return _bare(outs, found)
 
@@ -303,7 +333,10 @@ def infer_while(*specs: Spec, cond: Computation, body: Computation) -> tuple[Spe
     require_computation(cond, specs, "I2", "C1", "cond")
     require_computation(body, specs, "I3", "C2", "body")
     require_dtype(
-        cond.result_specs == (TensorSpec((), "pred"),), "C1", "cond must give one pred[]", listed(cond.result_specs)
+        cond.result_specs == (TensorSpec((), "pred"),),
+        "C1",
+        "cond must give one pred[]",
+        listed(cond.result_specs),
     )
     require_dtype(
         body.result_specs == tuple(specs), "C2", f"body must give what it takes, {listed(specs)}",
@@ -399,7 +432,12 @@ def while_(condition: Any, body: Any, init: Any) -> Any:
         while_op,
         *operands,
         cond=rearranged(cond, all_specs, [*range(count), *[count + i for i in cond_used]]),
-        body=rearranged(step, all_specs, [*range(count), *[count + i for i in body_used]], range(count, len(operands))),
+        body=rearranged(
+            step,
+            all_specs,
+            [*range(count), *[count + i for i in body_used]],
+            range(count, len(operands)),
+        ),
     )
     return outs[:count] if several else outs[0]
 
@@ -410,12 +448,18 @@ def while_(condition: Any, body: Any, init: Any) -> Any:
 def infer_case(*specs: Spec, branches: tuple[Computation, ...]) -> tuple[Spec, ...]:
     """C1 to C4 of case; a pred index makes it an if, whose branches are that for true and that for false."""
     require_dtype(bool(specs), "I1", "there must be an index", specs)
-    index, *rest = specs
+    index: Any = specs[0]
+    rest = specs[1:]
     require_dtype(
         type(index) is TensorSpec and index.rank == 0 and index.dtype.name in ("s32", "pred"),
         "I1", "the index must be s32[] or pred[]", index,
     )  # fmt: skip
-    require_dtype(type(branches) is tuple, "I2", "branches must be a tuple of Computations", type(branches).__name__)
+    require_dtype(
+        type(branches) is tuple,
+        "I2",
+        "branches must be a tuple of Computations",
+        type(branches).__name__,
+    )
     require(len(branches) > 0, "C1", "there must be a branch", branches)
     if index.dtype.kind == "bool":
         require(len(branches) == 2, "C1", "a pred must choose between two branches", len(branches))
@@ -430,7 +474,9 @@ def infer_case(*specs: Spec, branches: tuple[Computation, ...]) -> tuple[Spec, .
     return branches[0].result_specs
 
 
-def kernel_case(index: Array, *arrays: Array, branches: tuple[Run, ...], out: Any) -> tuple[Any, ...]:
+def kernel_case(
+    index: Array, *arrays: Array, branches: tuple[Run, ...], out: Any
+) -> tuple[Any, ...]:
     """branches[index](*operands); the last one for an index out of range; for a pred the first one if it is true."""
     if index.dtype == np.bool_:
         return branches[0 if index else 1](*arrays)
@@ -514,12 +560,22 @@ def conditional(*arguments: Any, **named: Any) -> Any:
     >>> ops.conditional(ops.constant(7), [ops.neg, lambda x: x], [1.0, 2.0])
     Tensor(2., f32[])
     """
-    predicated = ("predicate", "true_operand", "true_computation", "false_operand", "false_computation")
+    predicated = (
+        "predicate",
+        "true_operand",
+        "true_computation",
+        "false_operand",
+        "false_computation",
+    )
     indexed = ("branch_index", "branch_computations", "branch_operands")
     names = indexed if len(arguments) + len(named) == 3 else predicated
     given = dict(zip(names, arguments, strict=False))
     wanted = set(names)
-    if len(arguments) + len(named) != len(names) or set(given) & set(named) or (set(given) | set(named)) != wanted:
+    if (
+        len(arguments) + len(named) != len(names)
+        or set(given) & set(named)
+        or (set(given) | set(named)) != wanted
+    ):
         raise ConstraintError(
             f"the arguments must be {', '.join(predicated)}, or {', '.join(indexed)}; got {len(arguments)} by position"
             f" and {', '.join(named) or 'none'} by name [X1]"
@@ -532,7 +588,10 @@ def conditional(*arguments: Any, **named: Any) -> Any:
         whats = ["true_computation", "false_computation"]
     else:
         index = given["branch_index"]
-        functions, operands = as_list(given["branch_computations"]), as_list(given["branch_operands"])
+        functions, operands = (
+            as_list(given["branch_computations"]),
+            as_list(given["branch_operands"]),
+        )
         require(len(functions) > 0, "C1", "there must be a branch", functions)
         require(
             len(operands) == len(functions), "X1", f"there must be operands for each of the {len(functions)} branches",
@@ -542,21 +601,30 @@ def conditional(*arguments: Any, **named: Any) -> Any:
     index = lift(index)
     wanted_type = "pred" if names is predicated else "s32"
     require_dtype(
-        index.spec is TensorSpec((), wanted_type), "I1", f"the {names[0]} must be {wanted_type}[]", index.spec
+        index.spec is TensorSpec((), wanted_type),
+        "I1",
+        f"the {names[0]} must be {wanted_type}[]",
+        index.spec,
     )
     return _run_case(index, functions, operands, whats)
 
 
-def _run_case(index: Tensor, functions: Sequence[Any], operands: Sequence[Any], whats: Sequence[str]) -> Any:
+def _run_case(
+    index: Tensor, functions: Sequence[Any], operands: Sequence[Any], whats: Sequence[str]
+) -> Any:
     """Each branch is given its own operands, of all that there are."""
     captures = Captures()
     own = [[lift(x) for x in as_list(o)] for o in operands]
     positions = [captures.positions(tensors) for tensors in own]
     traced, outside = traced_with_captures(
-        [(f, [t.spec for t in tensors], what) for f, tensors, what in zip(functions, own, whats, strict=True)]
+        [
+            (f, [t.spec for t in tensors], what)
+            for f, tensors, what in zip(functions, own, whats, strict=True)
+        ]
     )
     taken = [
-        [*at, *captures.positions([outside[i] for i in used])] for at, (_, used) in zip(positions, traced, strict=True)
+        [*at, *captures.positions([outside[i] for i in used])]
+        for at, (_, used) in zip(positions, traced, strict=True)
     ]
     specs = [t.spec for t in captures.tensors]
     branches = tuple(rearranged(c, specs, at) for (c, _), at in zip(traced, taken, strict=True))

@@ -24,7 +24,13 @@ from .internal import layout_of
 from .library_calls import LIBRARY
 from .rules import not_differentiable, unsupported
 
-__all__ = ["custom_call", "custom_call_op", "python_callback", "python_callback_op", "register_custom_call"]
+__all__ = [
+    "custom_call",
+    "custom_call_op",
+    "python_callback",
+    "python_callback_op",
+    "register_custom_call",
+]
 
 Array = np.ndarray[Any, Any]
 Layout = tuple[int, ...]
@@ -48,10 +54,18 @@ def infer_custom_call(
     output_operand_aliases: tuple[tuple[tuple[int, ...], int, tuple[int, ...]], ...],
 ) -> tuple[Spec, ...]:
     """I2 to I7 are the parameters; X1 that layouts and aliases fit operands and results."""
-    require(type(call_target_name) is str and bool(call_target_name), "I2", "call_target_name must be a name", call_target_name)
-    require_dtype(type(has_side_effect) is bool, "I3", "has_side_effect must be a bool", has_side_effect)
+    ok = type(call_target_name) is str and bool(call_target_name)
+    require(ok, "I2", "call_target_name must be a name", call_target_name)
+    require_dtype(
+        type(has_side_effect) is bool, "I3", "has_side_effect must be a bool", has_side_effect
+    )
     ok = type(backend_config) is str and (api_version != TYPED or is_balanced(backend_config))
-    require(ok, "I4", "backend_config must be a string; for api_version 4 a dictionary's text", backend_config)
+    require(
+        ok,
+        "I4",
+        "backend_config must be a string; for api_version 4 a dictionary's text",
+        backend_config,
+    )
     require(api_version in (1, 2, 3, TYPED), "I5", "api_version must be 1, 2, 3 or 4", api_version)
     require_dtype(
         type(called_computations) is tuple and all(type(c) is Computation for c in called_computations),
@@ -65,17 +79,30 @@ def infer_custom_call(
         (operand_layouts is None) == (result_layouts is None), "X1",
         "layouts must be given for operands and results or for neither", (operand_layouts, result_layouts),
     )  # fmt: skip
-    for what, layouts, given in (("operand", operand_layouts, specs), ("result", result_layouts, results)):
+    for what, layouts, given in (
+        ("operand", operand_layouts, specs),
+        ("result", result_layouts, results),
+    ):
         if layouts is None:
             continue
         require(len(layouts) == len(given), "X1", f"{what}_layouts must be {len(given)}", layouts)
         for layout, spec in zip(layouts, given, strict=True):
             rank = spec.rank if type(spec) is TensorSpec else 0
             ok = sorted(layout) == list(range(rank))
-            require(ok, "X1", f"each of {what}_layouts must list the dimensions of {spec} from minor to major", layout)
+            require(
+                ok,
+                "X1",
+                f"each of {what}_layouts must list the dimensions of {spec} from minor to major",
+                layout,
+            )
     for alias in output_operand_aliases:
         ok = type(alias) is tuple and len(alias) == 3
-        require(ok, "I7", "an alias must be (output_tuple_indices, operand_index, operand_tuple_indices)", alias)
+        require(
+            ok,
+            "I7",
+            "an alias must be (output_tuple_indices, operand_index, operand_tuple_indices)",
+            alias,
+        )
         source = _element(specs, (alias[1], *alias[2]))
         target = _element(results, alias[0] if len(results) > 1 or alias[0] else (0, *alias[0]))
         require(
@@ -146,7 +173,8 @@ def read_custom_call(reader: Reader, operation: Any) -> Any:
         backend_config=text,
         api_version=version,
         called_computations=tuple(
-            reader.function(name.lstrip("@").strip('"')) for name in split_text(called.strip()[1:-1])
+            reader.function(name.lstrip("@").strip('"'))
+            for name in split_text(called.strip()[1:-1])
         ),
         operand_layouts=_layouts(reader, operation, "operand_layouts"),
         result_layouts=_layouts(reader, operation, "result_layouts"),
@@ -268,7 +296,11 @@ def kernel_custom_call(
         )
     attributes = attributes_of(backend_config, api_version)
     if LIBRARY.get(call_target_name) is not function:
-        return _checked(function(*arrays, out=out, attributes=attributes), results, f"custom_call {call_target_name!r}")
+        return _checked(
+            function(*arrays, out=out, attributes=attributes),
+            results,
+            f"custom_call {call_target_name!r}",
+        )
     try:
         found = function(*arrays, out=out, attributes=attributes)
     except (IndexError, TypeError, ValueError, np.linalg.LinAlgError) as error:
@@ -290,7 +322,9 @@ def _checked(found: Any, results: Sequence[Spec], what: str) -> tuple[Any, ...]:
             continue
         array = np.asarray(array)
         if array.shape != spec.shape or array.dtype != spec.dtype.numpy:
-            raise DTypeError(f"{what}: must give {spec}; got {array.dtype.name}{list(array.shape)} [X1]")
+            raise DTypeError(
+                f"{what}: must give {spec}; got {array.dtype.name}{list(array.shape)} [X1]"
+            )
         arrays.append(array)
     return tuple(arrays)
 
@@ -301,7 +335,7 @@ custom_call_op = register(Op(
     infer=infer_custom_call,
     hlo=Hlo("stablehlo.custom_call", write=write_custom_call, read=read_custom_call),
     kernel=kernel_custom_call,
-    ad=not_differentiable("what a custom call computes is not known; give it a derivative with custom_vjp or custom_jvp"),
+    ad=not_differentiable("what it computes is not known; give it a derivative with custom_vjp or custom_jvp"),
     batch=unsupported("what a custom call computes is not known; call it on the whole batch"),
 ))  # fmt: skip
 
@@ -375,7 +409,9 @@ def custom_call(
             raise ConstraintError(f"typed attributes need api_version 4; got {api_version} [I4]")
         config = dictionary_text(backend_config)
     else:
-        config = backend_config if backend_config is not None else "{}" if api_version == TYPED else ""
+        config = (
+            backend_config if backend_config is not None else "{}" if api_version == TYPED else ""
+        )
     if isinstance(output_operand_aliases, Mapping):
         several = len(specs) > 1
         aliases: Any = [((r,) if several else (), o, ()) for r, o in output_operand_aliases.items()]
@@ -405,11 +441,20 @@ def _normal_layouts(layouts: Sequence[Sequence[int]] | None) -> tuple[Layout, ..
 
 
 def infer_python_callback(
-    *specs: Spec, callback: Callable[..., Any], results: tuple[Spec, ...], has_side_effect: bool, vectorized: bool
+    *specs: Spec,
+    callback: Callable[..., Any],
+    results: tuple[Spec, ...],
+    has_side_effect: bool,
+    vectorized: bool,
 ) -> tuple[Spec, ...]:
     """I1: arrays of known shape; I2: something to call; I3: arrays of known shape."""
     for spec in specs:
-        require_dtype(type(spec) is TensorSpec and spec.is_static, "I1", "operands must be arrays of known shape", spec)
+        require_dtype(
+            type(spec) is TensorSpec and spec.is_static,
+            "I1",
+            "operands must be arrays of known shape",
+            spec,
+        )
     require_dtype(callable(callback), "I2", "callback must be a function", callback)
     ok = type(results) is tuple and all(type(r) is TensorSpec and r.is_static for r in results)
     require_dtype(ok, "I3", "results must be specs of arrays of known shape", results)
@@ -424,7 +469,7 @@ def kernel_python_callback(
     vectorized: bool,
     out: Any,
 ) -> tuple[Any, ...]:
-    """results = callback(*arrays)."""
+    """Results = callback(*arrays)."""
     return _checked(callback(*arrays), results, f"python_callback of {_name_of(callback)}")
 
 
@@ -442,22 +487,31 @@ def write_python_callback(writer: Writer, instruction: Any) -> None:
         f"backend_config = {{index = {number} : ui64}}",
         "api_version = 4 : i32",
     ]
-    for what, values in (("operand_layouts", instruction.operands), ("result_layouts", instruction.results)):
+    for what, values in (
+        ("operand_layouts", instruction.operands),
+        ("result_layouts", instruction.results),
+    ):
         layouts = [_layout_text(tuple(range(v.spec.rank))[::-1]) for v in values]
         attributes.append(f"{what} = [{', '.join(layouts)}]")
     writer.line("stablehlo.custom_call", instruction, ", ".join(attributes))
 
 
 @functools.lru_cache(maxsize=256)
-def _by_rows(callback: Callable[..., Any], is_batched: tuple[bool, ...], size: int) -> Callable[..., Any]:
+def _by_rows(
+    callback: Callable[..., Any], is_batched: tuple[bool, ...], size: int
+) -> Callable[..., Any]:
     """The function on each row by itself; the same object each time, so that programs are found again."""
 
     def call(*arrays: Array) -> Any:
         rows = []
         for i in range(size):
             found = callback(*[a[i] if b else a for a, b in zip(arrays, is_batched, strict=True)])
-            rows.append(found if isinstance(found, list | tuple) else () if found is None else (found,))
-        return tuple(np.stack([np.asarray(x) for x in column]) for column in zip(*rows, strict=True))
+            rows.append(
+                found if isinstance(found, list | tuple) else () if found is None else (found,)
+            )
+        return tuple(
+            np.stack([np.asarray(x) for x in column]) for column in zip(*rows, strict=True)
+        )
 
     call.__qualname__ = _name_of(callback)
     return call
@@ -473,10 +527,14 @@ def batch_python_callback(
     batched = tuple(TensorSpec((size, *r.shape), r.dtype) for r in results)
     params = {"results": batched, "has_side_effect": has_side_effect, "vectorized": vectorized}
     if vectorized:
-        full = [a if b else broadcast_leading(a, size) for a, b in zip(args, is_batched, strict=True)]
+        full = [
+            a if b else broadcast_leading(a, size) for a, b in zip(args, is_batched, strict=True)
+        ]
         return bind(op, *full, callback=callback, **params)
     if not size:
-        return tuple(bind(lookup("constant"), value=np.zeros(r.shape, r.dtype.numpy)) for r in batched)
+        return tuple(
+            bind(lookup("constant"), value=np.zeros(r.shape, r.dtype.numpy)) for r in batched
+        )
     return bind(op, *args, callback=_by_rows(callback, tuple(is_batched), size), **params)
 
 
@@ -486,7 +544,7 @@ python_callback_op = register(Op(
     infer=infer_python_callback,
     hlo=Hlo("", write=write_python_callback),
     kernel=kernel_python_callback,
-    ad=not_differentiable("what a Python function computes is not known; give it a derivative with custom_vjp or custom_jvp"),
+    ad=not_differentiable("what it computes is not known; give it a derivative with custom_vjp or custom_jvp"),
     batch=batch_python_callback,
 ))  # fmt: skip
 

@@ -14,7 +14,15 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from xlapy.specs import Spec, TensorSpec, TokenSpec, TupleSpec, require, require_dtype, require_shape
+from xlapy.specs import (
+    Spec,
+    TensorSpec,
+    TokenSpec,
+    TupleSpec,
+    require,
+    require_dtype,
+    require_shape,
+)
 from xlapy.trace.builder import trace
 from xlapy.trace.codecs import I64
 from xlapy.trace.computation import Computation
@@ -41,7 +49,9 @@ Run = Callable[..., tuple[Any, ...]]
 def _decomposed(op: Op, operands: Sequence[Any], params: Mapping[str, Any]) -> Computation:
     """The operation as a computation of those that it is made of."""
     decomposition: Any = op.hlo.decomposition
-    return trace(lambda *xs: decomposition(*xs, **params), [x.spec for x in operands], name=op.name).computation
+    return trace(
+        lambda *xs: decomposition(*xs, **params), [x.spec for x in operands], name=op.name
+    ).computation
 
 
 @final
@@ -50,11 +60,17 @@ class ByDecomposition(Fused):
 
     __slots__ = ()
 
-    def fused_jvp(self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    def fused_jvp(
+        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], params: Mapping[str, Any]
+    ) -> Any:
         """The decomposition's."""
-        return _AS_CALL.fused_jvp(op, operands, tangents, {"computation": _decomposed(op, operands, params)})
+        return _AS_CALL.fused_jvp(
+            op, operands, tangents, {"computation": _decomposed(op, operands, params)}
+        )
 
-    def forward(self, op: Op, operands: Sequence[Any], needed: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    def forward(
+        self, op: Op, operands: Sequence[Any], needed: Sequence[bool], params: Mapping[str, Any]
+    ) -> Any:
         """The decomposition's."""
         computation = _decomposed(op, operands, params)
         outs, residuals = _AS_CALL.forward(op, operands, needed, {"computation": computation})
@@ -71,7 +87,9 @@ class ByDecomposition(Fused):
     ) -> Sequence[Any]:
         """The decomposition's."""
         computation, kept = residuals
-        return _AS_CALL.backward(op, operands, cotangents, kept, {"computation": computation}, needed)
+        return _AS_CALL.backward(
+            op, operands, cotangents, kept, {"computation": computation}, needed
+        )
 
 
 _AS_CALL: Final = CallRules("computation")
@@ -109,7 +127,12 @@ def _row(spec: Any) -> Any:
 
 def infer_fusion(*specs: Spec, computation: Computation, fusion_kind: str) -> tuple[Spec, ...]:
     """I1, C1 as of a call; the kind is one of XLA's."""
-    require(fusion_kind in _FUSION_KINDS, "X1", f"fusion_kind must be one of {_FUSION_KINDS}", fusion_kind)
+    require(
+        fusion_kind in _FUSION_KINDS,
+        "X1",
+        f"fusion_kind must be one of {_FUSION_KINDS}",
+        fusion_kind,
+    )
     return infer_call(*specs, computation=computation)
 
 
@@ -180,7 +203,9 @@ def read_async_start(reader: Reader, operation: Any) -> Any:
         computation, captured = reader.region(operation, 0, "async_computation")
         operands = [*operands, *captured]
     else:
-        computation = reader.function(reader.text(operation, "called_computation").lstrip("@").strip('"'))
+        computation = reader.function(
+            reader.text(operation, "called_computation").lstrip("@").strip('"')
+        )
     return bind(async_start_op, *operands, computation=computation)
 
 
@@ -263,14 +288,23 @@ register_reader("stablehlo.async_done", _read_async_done)
 
 
 def infer_bitcast(
-    x: TensorSpec, *, shape: tuple[int, ...], dtype: Any, source_layout: tuple[int, ...], result_layout: tuple[int, ...]
+    x: TensorSpec,
+    *,
+    shape: tuple[int, ...],
+    dtype: Any,
+    source_layout: tuple[int, ...],
+    result_layout: tuple[int, ...],
 ) -> TensorSpec:
     """I1: an array of known shape; X1: the layouts permute the dimensions; C1: the same number of bits."""
     require_dtype(type(x) is TensorSpec, "I1", "the operand must be an array", x)
     require_shape(x.is_static, "X2", "the shape must be known", x)
     result = TensorSpec(shape, dtype)
-    for what, layout, rank in (("source_layout", source_layout, x.rank), ("result_layout", result_layout, result.rank)):
-        require(sorted(layout) == list(range(rank)), "X1", f"{what} must list {rank} dimensions from minor to major", layout)
+    for what, layout, rank in (
+        ("source_layout", source_layout, x.rank),
+        ("result_layout", result_layout, result.rank),
+    ):
+        ok = sorted(layout) == list(range(rank))
+        require(ok, "X1", f"{what} must list {rank} dimensions from minor to major", layout)
     require_shape(
         x.size * x.dtype.bits == result.size * result.dtype.bits, "C1", f"the result must have as many bits as {x}",
         result,
@@ -350,7 +384,9 @@ def write_bitcast(writer: Writer, instruction: Any) -> None:
     for step, spec, given in _steps(operand.spec, instruction.params):
         attributes = ""
         if step == "transpose":
-            attributes = f" <{{permutation = array<i64: {', '.join(map(str, given['permutation']))}>}}>"
+            attributes = (
+                f" <{{permutation = array<i64: {', '.join(map(str, given['permutation']))}>}}>"
+            )
         name = writer.raw(f'"{_MLIR[step]}"({name}){attributes} : ({kind}) -> {spec.mlir}')
         kind = spec.mlir
     writer.names[result] = name
@@ -389,13 +425,17 @@ class _BitcastRules(Fused):
 
     __slots__ = ()
 
-    def fused_jvp(self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    def fused_jvp(
+        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], params: Mapping[str, Any]
+    ) -> Any:
         """The same of the tangent."""
         same = operands[0].dtype is params["dtype"]
         out = bind(op, operands[0], **params)
         return (out,), (bind(op, tangents[0], **params) if same else None,)
 
-    def forward(self, op: Op, operands: Sequence[Any], needed: Sequence[bool], params: Mapping[str, Any]) -> Any:
+    def forward(
+        self, op: Op, operands: Sequence[Any], needed: Sequence[bool], params: Mapping[str, Any]
+    ) -> Any:
         """Nothing is kept."""
         return (bind(op, operands[0], **params),), ()
 
@@ -531,7 +571,7 @@ _state: Final = _State()
 
 
 def kernel_rng_get_and_update_state(*, delta: int, out: TensorSpec) -> Array:
-    """result = state; state += delta."""
+    """Result = state; state += delta."""
     found = _state.take(delta)
     return np.array([found & (2**64 - 1), found >> 64], np.uint64)
 

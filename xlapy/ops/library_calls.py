@@ -48,7 +48,9 @@ def potrf(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any,
         full = np.tril(row) if lower else np.triu(row).conj().T
         factor, info[n] = _cholesky(full)
         part = np.tril(factor) if lower else np.triu(factor.conj().T)
-        keep = np.triu(np.ones(row.shape, bool), 1) if lower else np.tril(np.ones(row.shape, bool), -1)
+        keep = (
+            np.triu(np.ones(row.shape, bool), 1) if lower else np.tril(np.ones(row.shape, bool), -1)
+        )
         row[...] = np.where(keep, row, part)
     return result, _info(out, 1, info.reshape(out[1].shape))
 
@@ -74,7 +76,11 @@ def getrf(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any,
     info = np.zeros(len(pivots), np.int32)
     for n, a in enumerate(_rows(result)):
         for k in range(min(a.shape)):
-            size = np.abs(a[k:, k].real) + np.abs(a[k:, k].imag) if np.iscomplexobj(a) else np.abs(a[k:, k])
+            size = (
+                np.abs(a[k:, k].real) + np.abs(a[k:, k].imag)
+                if np.iscomplexobj(a)
+                else np.abs(a[k:, k])
+            )
             p = k + int(np.argmax(size))
             pivots[n, k] = p + 1
             if a[p, k] == 0:
@@ -129,7 +135,13 @@ def gesdd(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any,
     overwritten = np.array(x)
     if mode == "N":
         s = np.linalg.svd(x, compute_uv=False)
-        return overwritten, s, np.zeros(u_spec.shape, x.dtype), np.zeros(vt_spec.shape, x.dtype), _info(out, 4)
+        return (
+            overwritten,
+            s,
+            np.zeros(u_spec.shape, x.dtype),
+            np.zeros(vt_spec.shape, x.dtype),
+            _info(out, 4),
+        )
     u, s, vt = np.linalg.svd(x, full_matrices=mode == "A")
     return overwritten, s.astype(s_spec.dtype.numpy), u, vt, _info(out, 4)
 
@@ -143,16 +155,26 @@ def syevd(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any,
 def geev(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any, ...]:
     """Eigenvalues (real matrices: real and imaginary parts), left and right eigenvectors, info."""
     complex_type = np.result_type(x.dtype, np.complex64)
-    values, right = np.linalg.eig(x.astype(complex_type))
+    values, right = np.linalg.eig(x)
     left = np.linalg.inv(right).conj().swapaxes(-1, -2)
     left = left / np.linalg.norm(left, axis=-2, keepdims=True)
+    if np.iscomplexobj(left):  # LAPACK turns each so that its largest component is real
+        largest = np.take_along_axis(left, np.abs(left).argmax(-2, keepdims=True), -2)
+        left = left * (largest.conj() / np.abs(largest))
     vectors = (left.astype(complex_type), right.astype(complex_type))
     if np.iscomplexobj(x):
         return values, *vectors, _info(out, len(out) - 1)
-    return values.real.astype(x.dtype), values.imag.astype(x.dtype), *vectors, _info(out, len(out) - 1)
+    return (
+        values.real.astype(x.dtype),
+        values.imag.astype(x.dtype),
+        *vectors,
+        _info(out, len(out) - 1),
+    )
 
 
-def trsm(a: Array, b: Array, *rest: Array, out: Sequence[Any], attributes: Attributes) -> tuple[Any, ...]:
+def trsm(
+    a: Array, b: Array, *rest: Array, out: Sequence[Any], attributes: Attributes
+) -> tuple[Any, ...]:
     """The solution of op(a) x = alpha b, or of x op(a) = alpha b."""
     alpha = rest[0] if rest else np.ones((), b.dtype)
     lower = _letter(attributes, "uplo") == "L"
@@ -181,9 +203,15 @@ def top_k(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any,
     if x.dtype.kind == "f" or x.dtype.kind == "V":
         key = x.astype(np.float64)
         # nan is largest; XLA orders by total order, in which -0 is below 0
-        order = np.lexsort((-np.copysign(1.0, key), np.where(np.isnan(key), -np.inf, -key)), axis=-1)
+        order = np.lexsort(
+            (-np.copysign(1.0, key), np.where(np.isnan(key), -np.inf, -key)), axis=-1
+        )
     else:
-        order = np.argsort(-x.astype(np.int64) if x.dtype.kind == "i" else x.max(initial=0) - x, axis=-1, kind="stable")
+        order = np.argsort(
+            -x.astype(np.int64) if x.dtype.kind == "i" else x.max(initial=0) - x,
+            axis=-1,
+            kind="stable",
+        )
     order = order[..., :count]
     return np.take_along_axis(x, order, -1), order.astype(out[1].dtype.numpy)
 
@@ -193,7 +221,9 @@ def identity(*arrays: Array, out: Sequence[Any], attributes: Attributes) -> tupl
     return arrays
 
 
-def matmul(x: Array, y: Array, *rest: Array, out: Sequence[Any], attributes: Attributes) -> tuple[Any, ...]:
+def matmul(
+    x: Array, y: Array, *rest: Array, out: Sequence[Any], attributes: Attributes
+) -> tuple[Any, ...]:
     """The product of two stacks of matrices, in f32 for narrower floats."""
     _plain(rest, attributes, "a matrix product")
     wide = np.float32 if x.dtype.itemsize < 4 else x.dtype
@@ -210,7 +240,11 @@ def softmax(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[An
 
 def _plain(rest: Sequence[Array], attributes: Attributes, what: str) -> None:
     text = str(attributes.get("opaque", attributes))
-    fused = [word for word in ("BIAS", "RELU", "TANH", "GELU", "SIGMOID", "SUM", "LINEAR", "ELU") if word in text]
+    fused = [
+        word
+        for word in ("BIAS", "RELU", "TANH", "GELU", "SIGMOID", "SUM", "LINEAR", "ELU")
+        if word in text
+    ]
     if rest or fused:
         raise UnsupportedOpError(
             f"custom_call: {what} with fused operations is not known to the interpreter; got {fused or len(rest)};"
@@ -220,10 +254,23 @@ def _plain(rest: Sequence[Array], attributes: Attributes, what: str) -> None:
 
 def _lapack() -> dict[str, Callable[..., Any]]:
     table: dict[str, Callable[..., Any]] = {}
-    for name, function in (("potrf", potrf), ("getrf", getrf), ("geqrf", geqrf), ("gesdd", gesdd), ("geev", geev), ("trsm", trsm)):
+    functions = {
+        "potrf": potrf,
+        "getrf": getrf,
+        "geqrf": geqrf,
+        "gesdd": gesdd,
+        "geev": geev,
+        "trsm": trsm,
+    }
+    for name, function in functions.items():
         for letter in "sdcz":
             table[f"lapack_{letter}{name}_ffi"] = function
-    for letter, unitary, hermitian in (("s", "or", "sy"), ("d", "or", "sy"), ("c", "un", "he"), ("z", "un", "he")):
+    for letter, unitary, hermitian in (
+        ("s", "or", "sy"),
+        ("d", "or", "sy"),
+        ("c", "un", "he"),
+        ("z", "un", "he"),
+    ):
         table[f"lapack_{letter}{unitary}gqr_ffi"] = orgqr
         table[f"lapack_{letter}{hermitian}evd_ffi"] = syevd
     return table

@@ -91,7 +91,9 @@ def _write(stack: Any, at: Any, x: Any) -> Any:
 
 def _read(stack: Any, at: Any) -> Any:
     shape = stack.spec.shape[1:]
-    row = bind(lookup("dynamic_slice"), stack, at, *[_number(0) for _ in shape], slice_sizes=(1, *shape))
+    row = bind(
+        lookup("dynamic_slice"), stack, at, *[_number(0) for _ in shape], slice_sizes=(1, *shape)
+    )
     return bind(lookup("reshape"), row, shape=shape)
 
 
@@ -137,7 +139,9 @@ class WhileRules(Fused):
         active = _closure(body, tangent_flags(tangents, operands))
         derived, _ = jvp_computation(body, active, active)
         given = [
-            zeros_of(x.spec) if t is None else t for x, t, a in zip(operands, tangents, active, strict=True) if a
+            zeros_of(x.spec) if t is None else t
+            for x, t, a in zip(operands, tangents, active, strict=True)
+            if a
         ]
         state = [*operands, *given]
         count = len(operands)
@@ -233,7 +237,9 @@ def _run_counted(
 
     stacks = [_stack(v.spec, rounds) for v in kept]
     outs = _loop([*operands, _number(0), *stacks], goes_on, goes_round)
-    left = _Counted(rounds, active, back, saved, counting, dict(zip(kept, outs[count + 1 :], strict=True)))
+    left = _Counted(
+        rounds, active, back, saved, counting, dict(zip(kept, outs[count + 1 :], strict=True))
+    )
     return outs[:count], left
 
 
@@ -262,7 +268,9 @@ def _go_back_counted(left: _Counted, cotangents: Sequence[Any]) -> Sequence[Any]
         at = _op("sub", left.rounds - 1, turn)
         values = dict(zip(steady, rest[: len(steady)], strict=True))
         values |= {v: _read(s, at) for v, s in zip(stacked, rest[len(steady) :], strict=True)}
-        values |= {v: _counted(v.spec, at, *left.counting[v]) for v in residuals if v in left.counting}
+        values |= {
+            v: _counted(v.spec, at, *left.counting[v]) for v in residuals if v in left.counting
+        }
         outs = inline(computation, [*[values[v] for v in residuals], *cts])
         return [_op("add", turn, 1), *zeros_for(scatter_back(back.found, outs), specs), *rest]
 
@@ -346,7 +354,9 @@ def _run_checkpointed(
 
     outs = _loop([*operands, _number(0), _number(0), *checkpoints], goes_on, goes_round)
     rounds, level, *checkpoints = outs[count:]
-    return outs[:count], _Checkpointed(rounds, level, active, back, changing, list(checkpoints), slots)
+    return outs[:count], _Checkpointed(
+        rounds, level, active, back, changing, list(checkpoints), slots
+    )
 
 
 def _needed_again(body: Computation, back: Computation) -> list[int]:
@@ -376,7 +386,8 @@ def _go_back_checkpointed(
         """A state of the loop from the part that changes and the part that does not; zeros for what is never read."""
         parts, rest = dict(zip(changing, state, strict=True)), iter(unchanging)
         return [
-            next(rest) if s else parts[i] if i in parts else zeros_of(specs[i]) for i, s in enumerate(same)
+            next(rest) if s else parts[i] if i in parts else zeros_of(specs[i])
+            for i, s in enumerate(same)
         ]
 
     def advance(state: Sequence[Any], unchanging: Sequence[Any]) -> list[Any]:
@@ -395,7 +406,9 @@ def _go_back_checkpointed(
         cts = pull_back(states, first, end, inner, unchanging, cts)
         return [_op("sub", number, 1), level, rounds, *cts, *unchanging, *checkpoints]
 
-    def forward(start: Sequence[Any], first: Any, end: Any, inner: Any, unchanging: Sequence[Any]) -> list[Any]:
+    def forward(
+        start: Sequence[Any], first: Any, end: Any, inner: Any, unchanging: Sequence[Any]
+    ) -> list[Any]:
         """Keep every 2^inner-th state of a stretch."""
         stacks = [_write(_stack(x.spec, slots + 1), _number(0), x) for x in start]
 
@@ -418,7 +431,12 @@ def _go_back_checkpointed(
         return list(outs[4 + kept + fixed :])
 
     def pull_back(
-        states: Sequence[Any], first: Any, end: Any, inner: Any, unchanging: Sequence[Any], cts: Sequence[Any]
+        states: Sequence[Any],
+        first: Any,
+        end: Any,
+        inner: Any,
+        unchanging: Sequence[Any],
+        cts: Sequence[Any],
     ) -> Sequence[Any]:
         """Go back through a stretch round by round."""
 
@@ -427,14 +445,20 @@ def _go_back_checkpointed(
 
         def goes_round(*state: Any) -> Sequence[Any]:
             turn, from_, level, *rest = state
-            given, inside, held = rest[:several], rest[several : several + fixed], rest[several + fixed :]
+            given, inside, held = (
+                rest[:several],
+                rest[several : several + fixed],
+                rest[several + fixed :],
+            )
             number = _op("shift_right_logical", _op("sub", turn, from_), level)
             near = [_read(s, number) for s in held]
             reached = reach(near, _op("add", from_, _op("shift_left", number, level)), turn, inside)
             found = inline(back, [*whole(reached, inside), *given])
             return [_op("sub", turn, 1), from_, level, *found, *inside, *held]
 
-        outs = _loop([_op("sub", end, 1), first, inner, *cts, *unchanging, *states], goes_on, goes_round)
+        outs = _loop(
+            [_op("sub", end, 1), first, inner, *cts, *unchanging, *states], goes_on, goes_round
+        )
         return outs[3 : 3 + several]
 
     def reach(near: Sequence[Any], at: Any, turn: Any, unchanging: Sequence[Any]) -> Sequence[Any]:

@@ -13,18 +13,35 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import current_builder, using
 from xlapy.trace.replay import inline
 
-__all__ = ["Captures", "as_list", "listed", "rearranged", "require_computation", "traced_with_captures"]
+__all__ = [
+    "Captures",
+    "as_list",
+    "listed",
+    "rearranged",
+    "require_computation",
+    "traced_with_captures",
+]
 
 
-def require_computation(computation: Any, specs: Sequence[Spec], label: str, closed: str, what: str) -> None:
+def require_computation(
+    computation: Any, specs: Sequence[Spec], label: str, closed: str, what: str
+) -> None:
     """A parameter must be a computation of the given parameters.
 
     `label` is that of the parameter itself and `closed` that of its type.
     """
-    require_dtype(type(computation) is Computation, label, f"{what} must be a Computation", type(computation).__name__)
+    require_dtype(
+        type(computation) is Computation,
+        label,
+        f"{what} must be a Computation",
+        type(computation).__name__,
+    )
     if computation.parameter_specs != tuple(specs):
         require_dtype(
-            False, closed, f"{what} must take the operands, {listed(specs)}", listed(computation.parameter_specs)
+            False,
+            closed,
+            f"{what} must take the operands, {listed(specs)}",
+            listed(computation.parameter_specs),
         )
 
 
@@ -34,7 +51,10 @@ def listed(specs: Sequence[Spec]) -> str:
 
 
 def rearranged(
-    computation: Computation, specs: Sequence[Spec], taken: Sequence[int], handed: Sequence[int] = ()
+    computation: Computation,
+    specs: Sequence[Spec],
+    taken: Sequence[int],
+    handed: Sequence[int] = (),
 ) -> Computation:
     """The computation with other parameters: those at `taken` are its own, those at `handed` follow its results."""
     if tuple(taken) == tuple(range(len(specs))) and not handed:
@@ -78,7 +98,9 @@ def traced_with_captures(
             found.append((function, []))
             continue
         if not callable(function):
-            raise DTypeError(f"{what} must be a function or a Computation; got {type(function).__name__} [X1]")
+            raise DTypeError(
+                f"{what} must be a function or a Computation; got {type(function).__name__} [X1]"
+            )
         traced = trace(function, specs, name=what.split()[0], roots=_roots)
         found.append((traced.computation, captures.positions(traced.captured)))
     return found, captures.tensors

@@ -8,7 +8,6 @@ from typing import Any, Final, final
 import numpy as np
 
 from xlapy.errors import NotDifferentiableError
-from xlapy.specs import TensorSpec
 from xlapy.trace.autodiff import has_tangent, linearize
 from xlapy.trace.builder import XlaBuilder
 from xlapy.trace.computation import Computation, Instruction, Value
@@ -21,12 +20,23 @@ from xlapy.trace.zeros import zeros_of
 from .row_updates import work_in_place
 from .trip_count import is_repeatable
 
-__all__ = ["Backward", "Split", "require_repeatable", "scatter_back", "varying_results", "zeros_for"]
+__all__ = [
+    "Backward",
+    "Split",
+    "require_repeatable",
+    "scatter_back",
+    "varying_results",
+    "zeros_for",
+]
 
 
 def varying_results(computation: Computation, is_active: Sequence[bool]) -> list[bool]:
     """Which results vary continuously with the active parameters."""
-    active = {v for v, a in zip(computation.parameters, is_active, strict=True) if a and has_tangent(v.spec)}
+    active = {
+        v
+        for v, a in zip(computation.parameters, is_active, strict=True)
+        if a and has_tangent(v.spec)
+    }
     for instruction in computation.instructions:
         if instruction.op.ad.kind != "zero" and not active.isdisjoint(instruction.operands):
             active.update(v for v in instruction.results if has_tangent(v.spec))
@@ -73,7 +83,10 @@ class Split:
     """
 
     def __init__(
-        self, computation: Computation, needed: Sequence[bool], known: Mapping[int, np.ndarray[Any, Any]] | None = None
+        self,
+        computation: Computation,
+        needed: Sequence[bool],
+        known: Mapping[int, np.ndarray[Any, Any]] | None = None,
     ) -> None:
         builder = self._builder = XlaBuilder(computation.name)
         arguments = [builder.parameter(i, s) for i, s in enumerate(computation.parameter_specs)]
@@ -86,7 +99,9 @@ class Split:
             self._linear = linearize(builder, 0, inputs, outputs)
         self._forward = list(builder.instructions)
         self._producers = {v: i for i in self._forward for v in i.results}
-        active = {v for step in self._linear.steps for v in step[0].results if has_tangent(v.spec)}.union(inputs)
+        active = {
+            v for step in self._linear.steps for v in step[0].results if has_tangent(v.spec)
+        }.union(inputs)
         self.outputs = outputs
         #: which results vary with the needed parameters
         self.varying = [v in active and has_tangent(v.spec) for v in outputs]
@@ -106,7 +121,9 @@ class Split:
         builder = self._builder
         for i, g in enumerate(given):
             if g and i not in self._cotangents:
-                self._cotangents[i] = builder.parameter(len(builder.parameters), self.outputs[i].spec)
+                self._cotangents[i] = builder.parameter(
+                    len(builder.parameters), self.outputs[i].spec
+                )
         cotangents = [self._cotangents[i] if g else None for i, g in enumerate(given)]
         start = len(builder.instructions)
         with using(builder):
@@ -122,11 +139,17 @@ class Split:
         # Going back may need less than was cut off.
         used = {v for i in found.instructions for v in i.operands}.union(found.results)
         residuals = [v for v in residuals if v in used]
-        found = Computation([*residuals, *given_values], found.instructions, found.results, found.name)
+        found = Computation(
+            [*residuals, *given_values], found.instructions, found.results, found.name
+        )
         return Backward(work_in_place(found), residuals, [c is not None for c in pulled])
 
     def _cut(
-        self, instructions: Sequence[Instruction], wanted: Sequence[Value], given: set[Value], steady: Sequence[Value]
+        self,
+        instructions: Sequence[Instruction],
+        wanted: Sequence[Value],
+        given: set[Value],
+        steady: Sequence[Value],
     ) -> tuple[list[Instruction], list[Value]]:
         """The forward instructions to run again on the way back, and the values to keep."""
         made = {v for i in instructions for v in i.results}
@@ -147,7 +170,12 @@ class Split:
                 pending.extend(producer.operands)
             else:
                 residuals[value] = None
-        order = {v: n for n, v in enumerate([*self.parameters, *[v for i in self._forward for v in i.results]])}
+        order = {
+            v: n
+            for n, v in enumerate(
+                [*self.parameters, *[v for i in self._forward for v in i.results]]
+            )
+        }
         return [i for i in self._forward if i in again], sorted(residuals, key=order.__getitem__)
 
     def _made_of(self, steady: Sequence[Value]) -> set[Value]:
@@ -160,7 +188,9 @@ class Split:
 
     def forward(self, kept: Sequence[Value]) -> Computation:
         """What runs forward: from the parameters to the results and then the values to keep."""
-        made = Computation(self.parameters, self._forward, [*self.outputs, *kept], self._builder.name)
+        made = Computation(
+            self.parameters, self._forward, [*self.outputs, *kept], self._builder.name
+        )
         return eliminate_dead(made)
 
 

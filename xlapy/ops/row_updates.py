@@ -100,7 +100,7 @@ def _is_update_of_zeros(instruction: Instruction, producers: Producers) -> bool:
 
 
 def _add_update(whole: Any, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-    """whole + dynamic_update_slice(0, part, *starts)."""
+    """Whole + dynamic_update_slice(0, part, *starts)."""
     _, part, *starts = operands
     before = bind(lookup("dynamic_slice"), whole, *starts, slice_sizes=part.spec.shape)
     return bind(lookup("dynamic_update_slice"), whole, bind(lookup("add"), before, part), *starts)
@@ -117,7 +117,7 @@ def _is_scatter_into_zeros(instruction: Instruction, producers: Producers) -> bo
 
 
 def _add_scatter(whole: Any, operands: Sequence[Any], params: Mapping[str, Any]) -> Any:
-    """whole + scatter(0, indices, updates), where the scatter adds."""
+    """Whole + scatter(0, indices, updates), where the scatter adds."""
     _, indices, updates = operands
     out = bind(lookup("scatter"), whole, indices, updates, **params)
     return out[0] if type(out) is tuple else out
@@ -133,7 +133,10 @@ _PARTS: Final[dict[str, tuple[Callable[..., bool], Callable[..., Any]]]] = {
 
 
 def without_clearing(
-    computation: Computation, handed_on: Mapping[int, int], counting: Mapping[int, tuple[int, int]], rounds: int
+    computation: Computation,
+    handed_on: Mapping[int, int],
+    counting: Mapping[int, tuple[int, int]],
+    rounds: int,
 ) -> tuple[Computation, dict[int, np.ndarray[Any, Any]]]:
     """Let rows that each round overwrites stay, where no other round reads them.
 
@@ -193,7 +196,10 @@ def without_clearing(
 
 
 def _distinct_rows(
-    computation: Computation, update: Instruction, counting: Mapping[int, tuple[int, int]], rounds: int
+    computation: Computation,
+    update: Instruction,
+    counting: Mapping[int, tuple[int, int]],
+    rounds: int,
 ) -> np.ndarray[Any, Any] | None:
     """The rows that the rounds write, if each writes others: a mask that broadcasts to the array."""
     whole: Any = update.operands[0].spec

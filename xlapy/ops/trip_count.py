@@ -11,9 +11,15 @@ from xlapy.errors import XlapyError
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Tensor
 from xlapy.trace.computation import Computation, Instruction, Value, subcomputations
-from xlapy.trace.mode import current_builder
 
-__all__ = ["Slice", "counters", "is_repeatable", "known_operands", "static_trip_count", "values_by_round"]
+__all__ = [
+    "Slice",
+    "counters",
+    "is_repeatable",
+    "known_operands",
+    "static_trip_count",
+    "values_by_round",
+]
 
 Array = np.ndarray[Any, Any]
 Known = Mapping[int, Array]
@@ -44,7 +50,16 @@ def static_trip_count(known: Known, cond: Computation, body: Computation) -> int
 
 # Each run of these gives something else, or is seen outside.
 _ONCE: Final = frozenset(
-    ("rng", "rng_uniform", "rng_normal", "rng_get_and_update_state", "infeed", "outfeed", "send", "recv")
+    (
+        "rng",
+        "rng_uniform",
+        "rng_normal",
+        "rng_get_and_update_state",
+        "infeed",
+        "outfeed",
+        "send",
+        "recv",
+    )
 )
 
 
@@ -54,7 +69,9 @@ def is_repeatable(instruction: Instruction) -> bool:
         return False
     if any(type(v.spec) is not TensorSpec and "token" in v.spec.mlir for v in instruction.results):
         return False
-    return all(is_repeatable(i) for c in subcomputations(instruction.params) for i in c.instructions)
+    return all(
+        is_repeatable(i) for c in subcomputations(instruction.params) for i in c.instructions
+    )
 
 
 # --- values known before the program runs ---------------------------------------------------------------------------
@@ -73,10 +90,17 @@ def known_operands(operands: Sequence[Tensor]) -> dict[int, Array]:
 
 
 def _is_small(spec: Any) -> bool:
-    return type(spec) is TensorSpec and spec.is_static and not spec.dtype.inexact and spec.size <= _SMALL
+    return (
+        type(spec) is TensorSpec
+        and spec.is_static
+        and not spec.dtype.inexact
+        and spec.size <= _SMALL
+    )
 
 
-def _resolve(value: Any, producers: dict[Any, dict[Value, Instruction]], depth: int) -> Array | None:
+def _resolve(
+    value: Any, producers: dict[Any, dict[Value, Instruction]], depth: int
+) -> Array | None:
     """The value in the trace that it belongs to, or in one around that."""
     if type(value) is not Value or value.scope is None or depth > 64 or not _is_small(value.spec):
         return None
@@ -106,18 +130,28 @@ def _evaluate(instruction: Instruction, operands: Sequence[Array | None]) -> dic
         return {}
     specs = tuple(v.spec for v in instruction.results)
     try:
-        several = type(instruction.op.infer(*[v.spec for v in instruction.operands], **instruction.params)) is tuple
+        several = (
+            type(
+                instruction.op.infer(*[v.spec for v in instruction.operands], **instruction.params)
+            )
+            is tuple
+        )
         with np.errstate(all="ignore"):
-            found = instruction.op.kernel(*operands, out=specs if several else specs[0], **instruction.params)
+            found = instruction.op.kernel(
+                *operands, out=specs if several else specs[0], **instruction.params
+            )
     except (XlapyError, NotImplementedError, TypeError):
         return {}
     outs = found if several else (found,)
     return {
-        v: np.asarray(o, s.dtype.numpy) for v, o, s in zip(instruction.results, outs, specs, strict=True)
+        v: np.asarray(o, s.dtype.numpy)
+        for v, o, s in zip(instruction.results, outs, specs, strict=True)
     }
 
 
-_PER_DEVICE: Final = frozenset(("replica_id", "partition_id", "custom_call", "python_callback", "get_dimension_size"))
+_PER_DEVICE: Final = frozenset(
+    ("replica_id", "partition_id", "custom_call", "python_callback", "get_dimension_size")
+)
 
 
 class Slice:
@@ -137,7 +171,11 @@ class Slice:
 
     def run(self, known: Known) -> dict[Value, Array]:
         """The values that can be known."""
-        values = {self.computation.parameters[i]: a for i, a in known.items() if i < len(self.computation.parameters)}
+        values = {
+            self.computation.parameters[i]: a
+            for i, a in known.items()
+            if i < len(self.computation.parameters)
+        }
         for instruction in self.instructions:
             values |= _evaluate(instruction, [values.get(v) for v in instruction.operands])
         return values
@@ -190,7 +228,9 @@ def values_by_round(
     values = []
     for turn in range(rounds):
         state = {
-            i: np.asarray(counting[i][0] + turn * counting[i][1]).astype(computation.parameters[i].spec.dtype.numpy)  # type: ignore[union-attr]
+            i: np.asarray(counting[i][0] + turn * counting[i][1]).astype(
+                computation.parameters[i].spec.dtype.numpy
+            )  # type: ignore[union-attr]
             for i in part.parameters
         }
         found = part.run(state).get(value)
@@ -225,7 +265,9 @@ def _count(known: Known, steady: Known, cond: Computation, body: Computation) ->
         return None
     bounds = np.iinfo(known[counter].dtype) if known[counter].dtype.kind in "iu" else None
     # A counter that wraps is no plain one.
-    return rounds if bounds is not None and bounds.min <= first + rounds * step <= bounds.max else None
+    return (
+        rounds if bounds is not None and bounds.min <= first + rounds * step <= bounds.max else None
+    )
 
 
 def _step(counter: int, steady: Known, body: Computation) -> int | None:
