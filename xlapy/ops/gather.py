@@ -273,7 +273,9 @@ def kernel_gather(
         none = np.zeros((1,) * len(batch), np.int64)
         at = tuple([starts.get(d, none) for d in range(x.ndim)])
         found = slices[at]
-        found = np.broadcast_to(found.reshape(*found.shape[: len(batch)], *offset), batch + offset)
+        found = np.broadcast_to(
+            found.reshape((*found.shape[: len(batch)], *offset)), batch + offset
+        )
     of_batch = [i for i in range(len(shape)) if i not in offset_dims]
     place = {dim: source for source, dim in enumerate([*of_batch, *offset_dims])}
     return found.transpose([place[i] for i in range(len(shape))])

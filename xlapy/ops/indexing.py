@@ -11,8 +11,10 @@ from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_sha
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import host_array, lift
 from xlapy.trace.codecs import I64_ARRAY
+from xlapy.trace.computation import Value
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.stablehlo import Writer
 from xlapy.trace.zeros import constant_of
 
 from .joining import require_array
@@ -250,11 +252,44 @@ def batch_dynamic_slice(
     )
 
 
+def _write_starts(writer: Writer, instruction: Any, first: int) -> list[Value]:
+    """The operands, with start indices wide enough: XLA computes the clamping in their own type, where it wraps."""
+    operands: list[Value] = list(instruction.operands)
+    starts = operands[first:]
+    if not starts or starts[0].spec.dtype.bits >= 32:
+        return operands
+    wide = TensorSpec((), "s32")
+    for position, start in enumerate(starts, first):
+        if start.spec.dtype is not wide.dtype:
+            made = Value(wide)
+            writer.names[made] = writer.raw(
+                f'"stablehlo.convert"({writer.names[start]}) : ({start.spec.mlir}) -> {wide.mlir}'
+            )
+            operands[position] = made
+    return operands
+
+
+def write_dynamic_slice(writer: Writer, instruction: Any) -> None:
+    """Write it with start indices of 32 bits or more."""
+    writer.line(
+        "stablehlo.dynamic_slice",
+        instruction,
+        f"slice_sizes = {I64_ARRAY.print(instruction.params['slice_sizes'])}",
+        operands=_write_starts(writer, instruction, 1),
+    )
+
+
+def write_dynamic_update_slice(writer: Writer, instruction: Any) -> None:
+    """Write it with start indices of 32 bits or more."""
+    operands = _write_starts(writer, instruction, 2)
+    writer.line("stablehlo.dynamic_update_slice", instruction, operands=operands)
+
+
 dynamic_slice_op = register(Op(
     name="dynamic_slice",
     section="DynamicSlice",
     infer=infer_dynamic_slice,
-    hlo=Hlo("stablehlo.dynamic_slice", {"slice_sizes": I64_ARRAY}),
+    hlo=Hlo("stablehlo.dynamic_slice", {"slice_sizes": I64_ARRAY}, write=write_dynamic_slice),
     kernel=kernel_dynamic_slice,
     ad=linear(transpose_dynamic_slice),
     batch=batch_dynamic_slice,
@@ -412,7 +447,7 @@ dynamic_update_slice_op = register(Op(
     name="dynamic_update_slice",
     section="DynamicUpdateSlice",
     infer=infer_dynamic_update_slice,
-    hlo=Hlo("stablehlo.dynamic_update_slice"),
+    hlo=Hlo("stablehlo.dynamic_update_slice", write=write_dynamic_update_slice),
     kernel=kernel_dynamic_update_slice,
     ad=linear(transpose_dynamic_update_slice, wrt=(0, 1)),
     batch=batch_dynamic_update_slice,

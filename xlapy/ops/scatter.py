@@ -17,6 +17,7 @@ from xlapy.trace.codecs import BOOL, Group, Struct
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.stablehlo_reader import Reader
 
 from .gather import combine, is_unique, require_batching, start_vectors, widened, within
 from .joining import require_array
@@ -408,7 +409,29 @@ def batch_scatter(
     )
 
 
-scatter_op = register(Op(
+def in_types_of(body: Computation, inputs: Sequence[Any]) -> list[Any]:
+    """Inputs or updates converted to what the computation takes: XLA does not promote them."""
+    return [
+        x if x.dtype is s.dtype else bind(lookup("convert_element_type"), x, dtype=s.dtype)
+        for x, s in zip(inputs, body.parameter_specs)
+    ]
+
+
+def read_scatter(reader: Reader, operation: Any) -> Any:
+    """Read it with the types of the update computation."""
+    operands = reader.operands(operation)
+    params = reader.params(operation, scatter_op)
+    body = params["update_computation"]
+    count = len(operands) // 2
+    if all(type(s) is TensorSpec for s in body.parameter_specs):
+        infer_scatter(*[x.spec for x in operands], **params)
+        inputs = in_types_of(body, operands[:count])
+        updates = in_types_of(body, operands[count + 1 :])
+        operands = [*inputs, operands[count], *updates]
+    return bind(scatter_op, *operands, **params)
+
+
+scatter_op: Op = register(Op(
     name="scatter",
     section="Scatter",
     infer=infer_scatter,
@@ -426,7 +449,7 @@ scatter_op = register(Op(
         ),
         "indices_are_sorted": BOOL,
         "unique_indices": BOOL,
-    }, regions=("update_computation",)),
+    }, regions=("update_computation",), read=read_scatter),
     kernel=kernel_scatter,
     ad=scatter_derivatives,
     batch=batch_scatter,
@@ -450,8 +473,8 @@ class ScatterDimensionNumbers:
     scatter_dims_to_operand_dims : sequence of int
         The inputs' dimension that each entry of a start index is for.
     index_vector_dim : int
-        The dimension of `scatter_indices` along which a start index lies; if it is the number of its dimensions, a start
-        index is a single number.
+        The dimension of `scatter_indices` along which a start index lies; if it is the number of its
+        dimensions, a start index is a single number.
     input_batching_dims, scatter_indices_batching_dims : sequence of int
         Pairs of dimensions that the inputs and the indices have in common.
     """
@@ -526,15 +549,19 @@ def scatter(
         len(given) == len(inputs), "C5", "there must be as many updates as operands", len(given)
     )
     new = [lift(u, (x,)) for u, x in zip(given, inputs, strict=True)]
-    scalars = [TensorSpec((), x.dtype) for x in inputs]
+    if type(update_computation) is Computation:
+        body = update_computation
+        _require_body(body, [x.spec for x in inputs])
+        inputs, new = in_types_of(body, inputs), in_types_of(body, new)
+    else:
+        scalars = [TensorSpec((), x.dtype) for x in inputs]
+        body = as_computation(update_computation, [*scalars, *scalars], what="update_computation")
     results = bind(
         scatter_op,
         *inputs,
         lift(scatter_indices),
         *new,
-        update_computation=as_computation(
-            update_computation, [*scalars, *scalars], what="update_computation"
-        ),
+        update_computation=body,
         update_window_dims=as_ints(numbers.update_window_dims, "update_window_dims", "C8"),
         inserted_window_dims=as_ints(numbers.inserted_window_dims, "inserted_window_dims", "C11"),
         input_batching_dims=as_ints(numbers.input_batching_dims, "input_batching_dims", "C13"),
