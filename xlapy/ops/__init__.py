@@ -5,7 +5,6 @@ from xlapy.ops.accuracy import (
     ResultAccuracy,
 )
 from xlapy.ops.comparison import (
-    clamp,
     compare,
     eq,
     eq_total_order,
@@ -19,8 +18,8 @@ from xlapy.ops.comparison import (
     lt_total_order,
     ne,
     ne_total_order,
-    select,
 )
+from xlapy.ops.selection import clamp, select
 from xlapy.ops.conversion import (
     bitcast_convert_type,
     convert,
@@ -109,7 +108,8 @@ from xlapy.ops.shaping import broadcast, broadcast_in_dim, collapse, reshape, re
 
 from xlapy.ops.structure import copy, get_tuple_element, optimization_barrier, tuple
 
-from xlapy.ops.control_flow import call, composite_call, conditional, while_
+from xlapy.ops.calls import call, composite_call
+from xlapy.ops.control_flow import conditional, while_
 
 from xlapy.ops.gather import GatherDimensionNumbers, gather
 from xlapy.ops.scatter import ScatterDimensionNumbers, scatter
@@ -120,4 +120,5 @@ from xlapy.ops.dynamic import dynamic_reshape, get_dimension_size, set_dimension
 from xlapy.ops.dynamic_filling import dynamic_broadcast_in_dim, dynamic_iota
 from xlapy.ops.dynamic_movement import dynamic_gather, dynamic_pad, real_dynamic_slice
 
-from xlapy.ops.custom import custom_call, python_callback, register_custom_call
+from xlapy.ops.callbacks import python_callback
+from xlapy.ops.custom import custom_call, register_custom_call

@@ -32,8 +32,8 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .branch_rules import CallRules, Fused
+from .calls import infer_call
 from .control_batching import batch_call
-from .control_flow import infer_call
 from .rules import linear, unsupported, zero
 
 __all__ = ["add_dependency_op", "async_done_op", "async_start_op", "async_update_op", "bitcast_op", "domain_op",

@@ -16,6 +16,7 @@ from xlapy.trace.replay import inline
 __all__ = [
     "Captures",
     "as_list",
+    "bare",
     "listed",
     "rearranged",
     "require_computation",
@@ -115,3 +116,8 @@ def _roots(output: Any) -> Sequence[Any]:
 def as_list(values: Any) -> list[Any]:
     """A sequence as a list, and anything else as one of length 1."""
     return list(values) if isinstance(values, list | tuple) else [values]
+
+
+def bare(outs: tuple[Any, ...], computation: Computation) -> Any:
+    """One tensor for one result, as the operation semantics have it."""
+    return outs[0] if len(computation.results) == 1 else outs
