@@ -122,3 +122,6 @@ from xlapy.ops.dynamic_movement import dynamic_gather, dynamic_pad, real_dynamic
 
 from xlapy.ops.callbacks import python_callback
 from xlapy.ops.custom import custom_call, register_custom_call
+
+from xlapy.ops.contraction import DotDimensionNumbers, dot, dot_general
+from xlapy.ops.dot_algorithm import DotAlgorithm

@@ -1,0 +1,87 @@
+"""Matrix products in numpy for every element type, through BLAS wherever it gives the exact result."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from xlapy.dtypes import DType, as_dtype
+
+from .bit_kernels import NARROW_INT_BITS
+from .elementwise_kernels import convert
+
+__all__ = ["product"]
+
+Array = np.ndarray[Any, Any]
+
+#: below so many multiplications numpy's own integer loop is the fastest
+_SMALL: Final = 1 << 15
+_EXACT: Final = 1 << 53  # integers up to this size are exact in float64
+_HALF: Final = 16
+
+
+def product(x: Array, y: Array, dtype: DType) -> Array:
+    """``x @ y`` computed in an element type; the last two dimensions are those of matrices.
+
+    Parameters
+    ----------
+    x, y : array
+        [..., m, k] and [..., k, n], of types that `dtype` holds.
+    dtype : DType
+        Floats of 16 bits and fewer are summed in float32.
+
+    Returns
+    -------
+    array
+        Of `dtype`, rounded once; integers modulo 2 to the number of bits.
+    """
+    if dtype.integer:
+        return _of_integers(x, y, dtype)
+    if dtype.kind == "bool":
+        # Any product that is true; float32 counts exactly enough to be nonzero.
+        return _float_product(x.astype(np.float32), y.astype(np.float32)) > 0
+    wide: Any = np.dtype(np.float32) if dtype.real and dtype.bits < 32 else dtype.numpy
+    found = _float_product(convert(x, wide), convert(y, wide))
+    return found if found.dtype == dtype.numpy else convert(found, dtype.numpy)
+
+
+def _float_product(x: Array, y: Array) -> Array:
+    return np.matmul(x, y)
+
+
+def _of_integers(x: Array, y: Array, dtype: DType) -> Array:
+    """Exact sums: in float64 where they fit its 53 bits, otherwise from 16-bit halves or in integers."""
+    size, target = x.shape[-1], dtype.numpy
+    bits = _bits(x), _bits(y)
+    small = x.size * y.shape[-1] < _SMALL
+    if not small and size << sum(bits) < _EXACT:
+        return _wrapped(np.matmul(x.astype(np.float64), y.astype(np.float64)), dtype)
+    wide = np.dtype(np.int64)
+    a, b = convert(x, wide), convert(y, wide)
+    if not small and dtype.bits <= 32 and size << (2 * _HALF) < _EXACT:
+        low_a, low_b = a & 0xFFFF, b & 0xFFFF
+        # Only the lowest 32 bits of the sum count, so the halves need no sign.
+        high_a, high_b = (a >> _HALF) & 0xFFFF, (b >> _HALF) & 0xFFFF
+        fa, fb = low_a.astype(np.float64), low_b.astype(np.float64)
+        low = np.matmul(fa, fb).astype(np.int64)
+        middle = np.matmul(high_a.astype(np.float64), fb).astype(np.int64)
+        middle += np.matmul(fa, high_b.astype(np.float64)).astype(np.int64)
+        return _wrapped_integers(low + (middle << _HALF), dtype)
+    if small or dtype.bits == 64:
+        return _wrapped_integers(np.matmul(a, b), dtype)
+    return np.matmul(a.astype(target), b.astype(target))
+
+
+def _bits(x: Array) -> int:
+    return as_dtype(x.dtype).bits
+
+
+def _wrapped(x: Array, dtype: DType) -> Array:
+    return _wrapped_integers(x.astype(np.int64), dtype)
+
+
+def _wrapped_integers(x: Array, dtype: DType) -> Array:
+    if dtype.numpy in NARROW_INT_BITS:
+        return convert(x, dtype.numpy)
+    return x.astype(dtype.numpy)
