@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from xlapy.errors import UnsupportedOpError
+from xlapy.errors import UnsupportedOpError, XlapyError
 from xlapy.specs import require
-from xlapy.trace.mode import bind
+from xlapy.trace.mode import annotate, bind
 from xlapy.trace.op import Hlo, lookup
 
 from .families import write_composed
@@ -40,29 +40,31 @@ class ResultAccuracy(NamedTuple):
     mode: str = "TOLERANCE"
 
 
-_HIGHEST: Final = ResultAccuracy(mode="HIGHEST")
 _NONE: Final[Mapping[str, Any]] = {}
 
 
-def accuracy(given: Any) -> Mapping[str, Any]:
-    """The record's parameters for what a user gave: none at all for the default."""
+def accuracy(given: Any, name: str = "") -> Mapping[str, Any]:
+    """The record's parameters for what a user gave the operation `name`: none at all for the default."""
     if given is None:
         return _NONE
-    if isinstance(given, str):
-        word = given.lower()
-        require(
-            word in ("default", "highest"),
-            "X1", "result_accuracy must be 'default', 'highest' or a ResultAccuracy", given,
-        )  # fmt: skip
-        return _NONE if word == "default" else {"result_accuracy": _HIGHEST}
+    try:
+        found = _as_accuracy(given)
+        check_accuracy(result_accuracy=found)
+    except XlapyError as error:
+        raise annotate(error, name, None) from None
+    return _NONE if found.mode == "DEFAULT" else {"result_accuracy": found}
+
+
+def _as_accuracy(given: Any) -> Any:
+    if isinstance(given, str) and given.upper() in ("DEFAULT", "HIGHEST"):
+        return ResultAccuracy(mode=given.upper())
     if isinstance(given, Mapping):
         unknown = set(given) - set(ResultAccuracy._fields)
         require(not unknown, "X1", "result_accuracy must have atol, rtol and ulps", given)
-        given = ResultAccuracy(**given)
-    if isinstance(given, tuple) and type(given) is not ResultAccuracy and len(given) == 3:
-        given = ResultAccuracy(*given)
-    check_accuracy(result_accuracy=given)
-    return _NONE if given.mode == "DEFAULT" else {"result_accuracy": given}
+        return ResultAccuracy(**given)
+    if type(given) is tuple and len(given) == 3:
+        return ResultAccuracy(*given)
+    return given
 
 
 def check_accuracy(*, result_accuracy: Any = None) -> None:

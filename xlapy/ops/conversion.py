@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from xlapy.dtypes import DType, as_dtype
+from xlapy.errors import XlapyError
 from xlapy.specs import TensorSpec, as_int, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import I32
-from xlapy.trace.mode import bind
+from xlapy.trace.mode import annotate, bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
@@ -22,6 +23,13 @@ from .rules import batch_elementwise, constant_like, linear, zero
 def _write(writer: Writer, instruction: Any) -> None:
     """The element type stands in the result's type."""
     writer.line(instruction.op.hlo.name, instruction)
+
+
+def _element_type(name: str, given: Any) -> DType:
+    try:
+        return as_dtype(given)
+    except XlapyError as error:
+        raise annotate(error, name, None) from None
 
 
 # --- ConvertElementType ---------------------------------------------------------------------------
@@ -88,7 +96,7 @@ def convert_element_type(operand: Any, new_element_type: Any) -> Tensor:
     >>> ops.convert_element_type(ops.constant([1.9, -1.9, 1e10]), "s32")
     Tensor([         1,         -1, 2147483647], s32[3])
     """
-    dtype = as_dtype(new_element_type)
+    dtype = _element_type("convert_element_type", new_element_type)
     x = operand if type(operand) is Tensor else lift(operand)
     if x.placed.spec.__class__ is TensorSpec and x.dtype is dtype:
         return x
@@ -175,7 +183,11 @@ def bitcast_convert_type(operand: Any, new_element_type: Any) -> Tensor:
     >>> ops.bitcast_convert_type(ops.constant(1.0), "u16")
     Tensor([    0, 16256], u16[2])
     """
-    result: Tensor = bind(bitcast_convert_type_op, operand, dtype=as_dtype(new_element_type))
+    result: Tensor = bind(
+        bitcast_convert_type_op,
+        operand,
+        dtype=_element_type("bitcast_convert_type", new_element_type),
+    )
     return result
 
 
@@ -191,13 +203,13 @@ def infer_reduce_precision(x: TensorSpec, *, exponent_bits: int, mantissa_bits: 
         x,
     )
     require(
-        type(exponent_bits) is int and exponent_bits >= 1,
+        type(exponent_bits) is int and 1 <= exponent_bits < 2**31,
         "C2",
         "exponent_bits must be positive",
         exponent_bits,
     )
     require(
-        type(mantissa_bits) is int and mantissa_bits >= 0,
+        type(mantissa_bits) is int and 0 <= mantissa_bits < 2**31,
         "C3",
         "mantissa_bits must not be negative",
         mantissa_bits,
@@ -254,11 +266,13 @@ def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Te
     >>> ops.reduce_precision(ops.constant([1.0, 3.14159]), 8, 7)
     Tensor([1.      , 3.140625], f32[2])
     """
+    try:
+        exponent = as_int(exponent_bits, "exponent_bits", "C2")
+        mantissa = as_int(mantissa_bits, "mantissa_bits", "C3")
+    except XlapyError as error:
+        raise annotate(error, "reduce_precision", None) from None
     result: Tensor = bind(
-        reduce_precision_op,
-        operand,
-        exponent_bits=as_int(exponent_bits, "exponent_bits", "C2"),
-        mantissa_bits=as_int(mantissa_bits, "mantissa_bits", "C3"),
+        reduce_precision_op, operand, exponent_bits=exponent, mantissa_bits=mantissa
     )
     return result
 

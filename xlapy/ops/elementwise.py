@@ -15,7 +15,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup
 
 from . import elementwise_kernels as kernels
-from .comparison import eq, gt, lt, ne, select
+from .comparison import eq, gt, lt, ne
 from .families import (
     ANY,
     FLOAT,
@@ -31,6 +31,7 @@ from .families import (
     write_composed,
 )
 from .rules import bilinear, constant_like, elementwise, linear, zero
+from .selection import select
 
 # --- arithmetic -----------------------------------------------------------------------------------
 
@@ -53,7 +54,7 @@ def add(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
             [23, 24]], s32[2,2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("add", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(add_op, lhs, rhs)
     return result
 
@@ -74,7 +75,7 @@ def sub(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     Tensor([-2, -1], s32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("sub", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(sub_op, lhs, rhs)
     return result
 
@@ -95,7 +96,7 @@ def mul(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     Tensor([3, 6], s32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("mul", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(mul_op, lhs, rhs)
     return result
 
@@ -121,7 +122,7 @@ def div(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     Tensor([ 3, -3, -1], s32[3])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("div", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(div_op, lhs, rhs)
     return result
 
@@ -149,7 +150,7 @@ def rem(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     Tensor([ 1, -1,  7], s32[3])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("rem", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(rem_op, lhs, rhs)
     return result
 
@@ -176,8 +177,8 @@ pow_op: Op = binary(
 def pow(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """`lhs` to the power of `rhs`.
 
-    Anything to the power of 0 is 1. An integer to a negative power is 0, except for 1 and -1. A negative float to a
-    power that is not whole is nan.
+    Anything to the power of 0 is 1. An integer to a negative power is 0, except for 1 and -1, and only the low
+    6 bits of its exponent count, as in XLA. A negative float to a power that is not whole is nan.
 
     Examples
     --------
@@ -186,7 +187,7 @@ def pow(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     Tensor([32, -1,  0], s32[3])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("pow", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(pow_op, lhs, rhs)
     return result
 
@@ -249,7 +250,7 @@ def max(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     Tensor([3., 5.], f32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("max", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(max_op, lhs, rhs)
     return result
 
@@ -270,7 +271,7 @@ def min(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     Tensor([1., 3.], f32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("min", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(min_op, lhs, rhs)
     return result
 
@@ -297,7 +298,7 @@ def atan2(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None)
     Tensor([3.1415927, 1.5707964], f32[2])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("atan2", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(atan2_op, lhs, rhs)
     return result
 
@@ -324,7 +325,7 @@ def complex(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = Non
     Tensor([1.+2.j], c64[1])
     """
     if type(lhs) is not Tensor or type(rhs) is not Tensor or lhs.placed is not rhs.placed:
-        lhs, rhs = meet(lhs, rhs, broadcast_dimensions)
+        lhs, rhs = meet("complex", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(complex_op, lhs, rhs)
     return result
 
@@ -350,7 +351,7 @@ def mulhi(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None)
     >>> ops.mulhi(ops.constant([2**30, -1]), 8)
     Tensor([ 2, -1], s32[2])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("mulhi", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(mulhi_op, x, y)
     return result
 
@@ -377,7 +378,7 @@ def next_after(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = 
     >>> ops.next_after(ops.constant([1.0, 1.0]), ops.constant([2.0, 1.0]))
     Tensor([1.0000001, 1.       ], f32[2])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("next_after", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(next_after_op, x, y)
     return result
 
@@ -433,7 +434,7 @@ def and_(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) 
     >>> ops.and_(ops.constant([6, 5]), 3)
     Tensor([2, 1], s32[2])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("and", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(and_op, x, y)
     return result
 
@@ -447,7 +448,7 @@ def or_(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     >>> ops.or_(ops.constant([6, 5]), 3)
     Tensor([7, 7], s32[2])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("or", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(or_op, x, y)
     return result
 
@@ -461,7 +462,7 @@ def xor(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     >>> ops.xor(ops.constant([6, 5]), 3)
     Tensor([5, 6], s32[2])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("xor", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(xor_op, x, y)
     return result
 
@@ -475,7 +476,7 @@ def shift_left(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = 
     >>> ops.shift_left(ops.constant([1, 3, 1]), ops.constant([4, 1, 32]))
     Tensor([16,  6,  0], s32[3])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("shift_left", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(shift_left_op, x, y)
     return result
 
@@ -493,7 +494,7 @@ def shift_right_arithmetic(
     >>> ops.shift_right_arithmetic(ops.constant([-8, 8, -8]), ops.constant([1, 1, 32]))
     Tensor([-4,  4, -1], s32[3])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("shift_right_arithmetic", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(shift_right_arithmetic_op, x, y)
     return result
 
@@ -511,7 +512,7 @@ def shift_right_logical(
     >>> ops.shift_right_logical(ops.constant([-8, 8, -8]), ops.constant([1, 1, 32]))
     Tensor([2147483644,          4,          0], s32[3])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("shift_right_logical", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(shift_right_logical_op, x, y)
     return result
 

@@ -12,10 +12,11 @@ from xlapy.trace.op import Hlo, Op, lookup
 
 from . import elementwise_kernels as kernels
 from .accuracy import accuracy, accurate_hlo, check_accuracy
-from .comparison import compare, select
+from .comparison import compare
 from .elementwise import add, div, mul, neg, sub
 from .families import FLOAT, INEXACT, INTEGER, LOGICAL, SIGNED, document, unary, write_composed
 from .rules import Rules, constant_like, elementwise, zero
+from .selection import select
 
 # --- rounding and tests --------------------------------------------------------------------------
 
@@ -232,7 +233,7 @@ def exp(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.exp(ops.constant([0.0, 1.0]))
     Tensor([1.       , 2.7182817], f32[2])
     """
-    result: Tensor = bind(exp_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(exp_op, operand, **accuracy(result_accuracy, "exp"))
     return result
 
 
@@ -251,7 +252,7 @@ def expm1(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.expm1(ops.constant([0.0, 1e-6]))
     Tensor([0.0000000e+00, 1.0000005e-06], f32[2])
     """
-    result: Tensor = bind(expm1_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(expm1_op, operand, **accuracy(result_accuracy, "expm1"))
     return result
 
 
@@ -270,7 +271,7 @@ def log(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.log(ops.constant([1.0, 0.0, -1.0]))
     Tensor([  0., -inf,  nan], f32[3])
     """
-    result: Tensor = bind(log_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(log_op, operand, **accuracy(result_accuracy, "log"))
     return result
 
 
@@ -290,7 +291,7 @@ def log1p(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.log1p(ops.constant([0.0, 1e-6]))
     Tensor([0.000000e+00, 9.999995e-07], f32[2])
     """
-    result: Tensor = bind(log1p_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(log1p_op, operand, **accuracy(result_accuracy, "log1p"))
     return result
 
 
@@ -309,7 +310,7 @@ def logistic(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.logistic(ops.constant([0.0, 100.0]))
     Tensor([0.5, 1. ], f32[2])
     """
-    result: Tensor = bind(logistic_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(logistic_op, operand, **accuracy(result_accuracy, "logistic"))
     return result
 
 
@@ -328,7 +329,7 @@ def rsqrt(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.rsqrt(ops.constant([4.0, 0.0]))
     Tensor([0.5, inf], f32[2])
     """
-    result: Tensor = bind(rsqrt_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(rsqrt_op, operand, **accuracy(result_accuracy, "rsqrt"))
     return result
 
 
@@ -347,7 +348,7 @@ def sqrt(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.sqrt(ops.constant([4.0, -1.0]))
     Tensor([ 2., nan], f32[2])
     """
-    result: Tensor = bind(sqrt_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(sqrt_op, operand, **accuracy(result_accuracy, "sqrt"))
     return result
 
 
@@ -375,7 +376,7 @@ def cbrt(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.cbrt(ops.constant([8.0, -8.0]))
     Tensor([ 2., -2.], f32[2])
     """
-    result: Tensor = bind(cbrt_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(cbrt_op, operand, **accuracy(result_accuracy, "cbrt"))
     return result
 
 
@@ -394,7 +395,7 @@ def sin(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.sin(ops.constant([0.0, 1.0]))
     Tensor([0.        , 0.84147096], f32[2])
     """
-    result: Tensor = bind(sin_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(sin_op, operand, **accuracy(result_accuracy, "sin"))
     return result
 
 
@@ -413,7 +414,7 @@ def cos(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.cos(ops.constant([0.0, 1.0]))
     Tensor([1.       , 0.5403023], f32[2])
     """
-    result: Tensor = bind(cos_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(cos_op, operand, **accuracy(result_accuracy, "cos"))
     return result
 
 
@@ -432,7 +433,7 @@ def tan(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.tan(ops.constant([0.0, 1.0]))
     Tensor([0.       , 1.5574077], f32[2])
     """
-    result: Tensor = bind(tan_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(tan_op, operand, **accuracy(result_accuracy, "tan"))
     return result
 
 
@@ -451,7 +452,7 @@ def tanh(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.tanh(ops.constant([0.0, 1.0]))
     Tensor([0.       , 0.7615942], f32[2])
     """
-    result: Tensor = bind(tanh_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(tanh_op, operand, **accuracy(result_accuracy, "tanh"))
     return result
 
 

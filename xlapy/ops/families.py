@@ -11,11 +11,12 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.dtypes import DType, weak_dtype
+from xlapy.errors import ShapeError, XlapyError
 from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation, lift, scalar_array
 from xlapy.trace.computation import Value
-from xlapy.trace.mode import bind, current_builder
+from xlapy.trace.mode import annotate, bind, current_builder
 from xlapy.trace.op import Hlo, Op, lookup, register
 
 from .rules import batch_elementwise, elementwise
@@ -165,40 +166,79 @@ def require_equal(x: Any, y: Any, dtype_label: str = "C1", shape_label: str = "C
 
 
 def meet(
-    x: Any, y: Any, broadcast_dimensions: Sequence[int] | None = None
+    name: str, x: Any, y: Any, broadcast_dimensions: Sequence[int] | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Two operands of one shape: scalars are broadcast, and the lower rank goes where `broadcast_dimensions` says.
+    """Two operands of one shape, for the operation `name`.
 
-    Nothing is done that needs doing by no operand: tensors of one spec come back as they are.
+    Scalars are broadcast, and dimensions of size 1 beside larger ones; the dimensions of the operand of lower
+    rank go where `broadcast_dimensions` says. Tensors of one spec come back as they are.
     """
+    try:
+        x, y = _as_tensors(x, y)
+        a, b = x.placed.spec, y.placed.spec
+        if a is b or type(a) is not TensorSpec or type(b) is not TensorSpec:
+            return x, y
+        if a.dtype is not b.dtype:
+            x, y = settle_weak(x, y)
+        return (x, y) if a.shape == b.shape else _spread(x, y, a, b, broadcast_dimensions)
+    except XlapyError as error:
+        raise annotate(error, name, [v.spec for v in (x, y) if type(v) is Tensor]) from None
+
+
+_SCALARS: Final = (bool, int, float, complex)
+
+
+def _as_tensors(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    # What has an element type of its own goes first: Python scalars take that.
+    if type(x) is not Tensor and type(y) is not Tensor:
+        if isinstance(x, _SCALARS):
+            y = lift(y, ())
+        else:
+            x = lift(x, ())
     if type(x) is not Tensor:
-        x = beside(x, y) if type(y) is Tensor else lift(x, (y,))
+        x = beside(x, y)
     if type(y) is not Tensor:
         y = beside(y, x)
-    a, b = x.placed.spec, y.placed.spec
-    if a is b or type(a) is not TensorSpec or type(b) is not TensorSpec:
+    return x, y
+
+
+def _spread(
+    x: Tensor, y: Tensor, a: TensorSpec, b: TensorSpec, given: Sequence[int] | None
+) -> tuple[Tensor, Tensor]:
+    """Operands of different shapes broadcast to one, where the rules of XLA's builder allow it."""
+    if a.rank > b.rank:
+        y, x = _spread(y, x, b, a, given)
         return x, y
-    if a.dtype is not b.dtype:
-        x, y = settle_weak(x, y)
-    if broadcast_dimensions is not None and a.rank != b.rank:
-        dims = as_ints(broadcast_dimensions, "broadcast_dimensions", "X1")
-        low, high = (a, b) if a.rank < b.rank else (b, a)
+    if a.rank == b.rank:
+        dims = tuple(range(a.rank))
+    elif not a.rank and given is None:
+        dims = ()
+    elif given is None:
+        return x, y  # infer refuses them
+    else:
+        dims = as_ints(given, "broadcast_dimensions", "X1")
         require(
-            len(dims) == low.rank
-            and all(0 <= d < high.rank for d in dims)
+            len(dims) == a.rank
+            and all(0 <= d < b.rank for d in dims)
             and list(dims) == sorted(set(dims)),
             "X1",
-            f"broadcast_dimensions must name a dimension of {high} for each of {low}, in order",
+            f"broadcast_dimensions must name a dimension of {b} for each of {a}, in order",
             dims,
         )
-        if a.rank < b.rank:
-            return broadcast_to(x, b, dims), y
-        return x, broadcast_to(y, a, dims)
-    if a.shape != b.shape:
-        if not a.rank:
-            return broadcast_to(x, b, ()), y
-        if not b.rank:
-            return x, broadcast_to(y, a, ())
+    shape = list(b.shape)
+    for size, d in zip(a.shape, dims, strict=True):
+        if shape[d] == 1:
+            shape[d] = size
+        elif size not in (1, shape[d]):
+            require_shape(
+                a.rank == b.rank, "X1", f"the sizes of {a} must be those of {b} at {dims}", a.shape
+            )
+            return x, y
+    like = TensorSpec(tuple(shape), a.dtype, b.dynamic)
+    if a.shape != like.shape:
+        x = broadcast_to(x, like, dims)
+    if b.shape != like.shape:
+        y = broadcast_to(y, like, tuple(range(b.rank)))
     return x, y
 
 
@@ -209,7 +249,7 @@ def beside(x: Any, other: Tensor) -> Tensor:
     constant of the whole shape; at once it stays a scalar, so that no array of that size is made.
     """
     spec = other.placed.spec
-    if type(spec) is TensorSpec and isinstance(x, bool | int | float | complex):
+    if type(spec) is TensorSpec and isinstance(x, _SCALARS):
         builder = current_builder()
         if builder is None and type(other.payload) is Value:
             # A builder that was not entered: the values say where the constant belongs.
@@ -263,10 +303,9 @@ def broadcast_to(x: Tensor, like: TensorSpec, dims: tuple[int, ...]) -> Tensor:
             lookup("broadcast_in_dim"), x, shape=like.shape, broadcast_dimensions=dims
         )
         return made
-    require_shape(
-        False, "X1", "an operand beside one of dynamic shape must have that shape", x.spec
+    raise ShapeError(
+        f"an operand beside one of varying shape must have that shape; got {x.spec} [X1]"
     )
-    raise AssertionError
 
 
 # --- documentation --------------------------------------------------------------------------------
@@ -275,8 +314,8 @@ _BINARY_PARAMETERS: Final = """\
 Parameters
 ----------
 lhs, rhs : Tensor or array-like or scalar
-    Of one element type ({kinds}) and shape; a scalar is broadcast, and a Python scalar
-    takes the other operand's element type.
+    Of one element type ({kinds}) and shape; scalars are broadcast, and dimensions of size 1
+    beside larger ones. A Python scalar takes the other operand's element type.
 broadcast_dimensions : sequence of int, optional
     For operands of different rank: the dimension of the result for each dimension of the
     operand of lower rank, in increasing order.

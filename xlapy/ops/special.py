@@ -14,11 +14,12 @@ from xlapy.trace.op import Op, lookup, register_reader
 
 from . import elementwise_kernels as kernels
 from .accuracy import accuracy, check_accuracy, plain_hlo
-from .comparison import eq, le, select
+from .comparison import eq, le
 from .elementwise import add, div, max, min, mul, neg, sub
 from .elementwise_unary import abs, exp, rsqrt, sign
 from .families import FLOAT, INEXACT, binary, document, meet, unary
 from .rules import constant_like, elementwise, linear, zero
+from .selection import select
 
 
 def _check_width(x: TensorSpec) -> None:
@@ -132,7 +133,7 @@ def cosh(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.cosh(ops.constant([0.0, 1.0]))
     Tensor([1.       , 1.5430806], f32[2])
     """
-    result: Tensor = bind(cosh_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(cosh_op, operand, **accuracy(result_accuracy, "cosh"))
     return result
 
 
@@ -267,7 +268,7 @@ def erf(operand: Any, result_accuracy: Any = None) -> Tensor:
     >>> ops.erf(ops.constant([0.0, 1.0]))
     Tensor([0.        , 0.84270084], f32[2])
     """
-    result: Tensor = bind(erf_op, operand, **accuracy(result_accuracy))
+    result: Tensor = bind(erf_op, operand, **accuracy(result_accuracy, "erf"))
     return result
 
 
@@ -522,7 +523,7 @@ def polygamma(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = N
     >>> ops.polygamma(ops.constant([0.0, 1.0]), ops.constant([1.0, 1.0]))
     Tensor([-0.5772154,  1.644934 ], f32[2])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("polygamma", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(polygamma_op, x, y)
     return result
 
@@ -547,7 +548,7 @@ def zeta(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) 
     >>> ops.zeta(ops.constant([2.0]), ops.constant([1.0]))
     Tensor([1.644934], f32[1])
     """
-    x, y = meet(lhs, rhs, broadcast_dimensions)
+    x, y = meet("zeta", lhs, rhs, broadcast_dimensions)
     result: Tensor = bind(zeta_op, x, y)
     return result
 
