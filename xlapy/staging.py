@@ -182,7 +182,7 @@ def _scalar_class(x: Any) -> tuple[Any, np.dtype[Any]]:
 _LARGEST: Final = (1 << 63) - 1
 
 
-def composite(arrays: int = 1, nested: bool = False) -> Callable[[F], F]:
+def composite(arrays: int = 1, *, nested: bool = False, name: str = "") -> Callable[[F], F]:
     """Decorate a function written with operations.
 
     Parameters
@@ -192,9 +192,12 @@ def composite(arrays: int = 1, nested: bool = False) -> Callable[[F], F]:
         hashable: they decide which program runs.
     nested : bool
         Whether lists and tuples among these are containers of arrays, rather than arrays written out.
+    name : str
+        What errors and programs call it; by default the function's name without leading underscores.
     """
 
     def decorate(function: F) -> F:
+        function.__name__ = name or function.__name__.lstrip("_")
         table: dict[Any, Any] = {}
         _tables.append(table)
         if nested:
@@ -214,7 +217,7 @@ def composite(arrays: int = 1, nested: bool = False) -> Callable[[F], F]:
                 try:
                     result = function(x, y)
                 except XlapyError as error:
-                    raise annotate(error, name, _described((x, y))) from None
+                    raise annotate(error, function.__name__, _described((x, y))) from None
                 # Assigning to the result's elements must not change an operand.
                 return Tensor(x.placed, x.payload) if result is x else result
 
@@ -256,7 +259,6 @@ def composite(arrays: int = 1, nested: bool = False) -> Callable[[F], F]:
                     return _general(function, table, arrays, args, static)
                 return _recorded(function, args, static)
 
-        name = function.__name__
         wrapper.table = table
         return cast("F", wrapper)
 

@@ -262,14 +262,17 @@ class Tensor:
         location = locate(caller(2))
         where = f"\n  at {location}" if location else ""
         if scope is not None and not scope.open:
-            raise TracingError(
+            error = TracingError(
                 f"a tensor must not be used after the trace of {scope.name!r} that made it has ended; got"
                 f" {value.spec} [X1]{where}"
             )
-        raise TracingError(
-            f"a traced tensor has a shape and a type but no value yet, so {why}; got {value.spec} [X1]\n"
-            f"  use xlapy.where, xlapy.cond or xlapy.while_loop, or make the argument static{where}"
-        )
+        else:
+            error = TracingError(
+                f"a traced tensor has a shape and a type but no value yet, so {why}; got {value.spec} [X1]\n"
+                f"  use xlapy.where, xlapy.cond or xlapy.while_loop, or make the argument static{where}"
+            )
+        error.annotated = True
+        raise error
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = self.numpy()

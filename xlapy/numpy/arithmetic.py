@@ -260,9 +260,8 @@ def pow(x: Any, y: Any, /) -> Tensor:
     >>> xlapy.pow(2, xlapy.asarray([0.0, 10.0]))
     Tensor([1.0e+00, 1.0e+03], f32[2])
     """
-    if type(y) is int or (type(y) is float and y.is_integer()):
-        if -_FEW <= y <= _FEW:
-            return _whole_power(x, y if type(y) is int else float(y))
+    if (type(y) is int or (type(y) is float and y.is_integer())) and -_FEW <= y <= _FEW:
+        return _whole_power(x, y)
     return _power(x, y)
 
 
@@ -271,7 +270,7 @@ power = pow
 _FEW: Final = 16
 
 
-@composite(arrays=1)
+@composite(arrays=1, name="pow")
 def _whole_power(x: Any, exponent: int | float) -> Tensor:
     x = operand(x)
     x = at_dtype(x, result_dtype(x, exponent))
@@ -298,7 +297,7 @@ def _product_power(x: Tensor, n: int) -> Tensor:
         x = call("mul", x, x)
 
 
-@composite(arrays=2)
+@composite(arrays=2, name="pow")
 def _power(x: Any, y: Any, /) -> Tensor:
     exponent = weak_value(y) if type(y) is Tensor and is_weak(y) else y
     x, y = (_as_numbers(t) for t in meet(x, y))

@@ -391,7 +391,7 @@ left_shift, right_shift = bitwise_left_shift, bitwise_right_shift
 # --- choices ------------------------------------------------------------------------------------------------------
 
 
-@composite(arrays=3)
+@composite(arrays=3, name="where")
 def where_elements(condition: Any, x: Any, y: Any, /) -> Tensor:
     """Elements of `x` where `condition` is true, and of `y` elsewhere; see `xlapy.where`."""
     condition = truth(condition)

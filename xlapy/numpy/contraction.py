@@ -122,12 +122,9 @@ def _matmul(x: Any, y: Any, /) -> Tensor:
     return _matrix_product(x, y, None, None)
 
 
-@composite(arrays=2)
+@composite(arrays=2, name="matmul")
 def _matmul_as(x: Any, y: Any, precision: Any, dtype: DType | None) -> Tensor:
     return _matrix_product(x, y, precision, dtype)
-
-
-_matmul.__name__ = _matmul_as.__name__ = "matmul"
 
 
 def _matrix_product(x: Any, y: Any, precision: Any, dtype: DType | None) -> Tensor:
@@ -244,9 +241,8 @@ def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
 @composite(arrays=2)
 def _vecdot(x: Any, y: Any, axis: int) -> Tensor:
     x, y = promoted(x, y)
-    if axis >= 0 or -axis > min(x.ndim, y.ndim):
-        if x.ndim != y.ndim:
-            raise ShapeError(f"axis must count from the back where ranks differ; got {axis} [X1]")
+    if x.ndim != y.ndim and not -min(x.ndim, y.ndim) <= axis < 0:
+        raise ShapeError(f"axis must count from the back where ranks differ; got {axis} [X1]")
     a, b = as_axis(axis, x.ndim), as_axis(axis, y.ndim)
     _require_size(x, a, y, b)
     shape = broadcast_shapes(x.shape, y.shape)
@@ -376,9 +372,6 @@ def _einsum(operands: list[Any], subscripts: str, precision: Any) -> Tensor:
         shape=shape,
         broadcast_dimensions=tuple(output.index(c) for c in present),
     )
-
-
-_einsum.__name__ = "einsum"
 
 
 def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:

@@ -141,9 +141,14 @@ def asarray(
     >>> xlapy.asarray(np.arange(3.0), device="interpreter").backend.name
     'interpreter'
     """
-    if type(x) is np.ndarray and dtype is None and device is None and not copy:
-        if current_builder() is None and copy is None:
-            return put(x)
+    if (
+        type(x) is np.ndarray
+        and dtype is None
+        and device is None
+        and copy is None
+        and current_builder() is None
+    ):
+        return put(x)
     if copy is False and (type(x) is not Tensor or dtype not in (None, x.dtype)):
         raise ConstraintError("asarray: data from outside must be copied; got copy=False [X1]")
     kind = None if dtype is None else as_dtype(dtype)
@@ -315,7 +320,7 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any, device: Any = None) ->
     return put(np.broadcast_to(single, shape), placement_of(device))
 
 
-@composite(arrays=1)
+@composite(arrays=1, name="broadcast_to")
 def _broadcast(x: Any, shape: tuple[int, ...]) -> Tensor:
     return broadcast_to_shape(as_tensor(x), shape)
 
@@ -644,7 +649,7 @@ def triu(x: Any, /, *, k: int = 0) -> Tensor:
     return _triangle(x, as_int(k, "k"), "LE")
 
 
-@composite(arrays=1)
+@composite(arrays=1, name="tril")
 def _triangle(x: Any, k: int, direction: str) -> Tensor:
     x = as_tensor(x)
     if x.ndim < 2:

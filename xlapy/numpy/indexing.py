@@ -212,23 +212,20 @@ def place_tensor(i: int, placement: Placement) -> Tensor:
     return found
 
 
-@composite(arrays=2)
+@composite(arrays=2, name="getitem")
 def _row(x: Any, i: Any, /) -> Any:
     return read(x, Index((("at",), *[("all", n) for n in x.shape[1:]]), [i]))
 
 
-@composite(arrays=2)
+@composite(arrays=2, name="getitem")
 def _rows(x: Any, start: Any, count: int) -> Any:
     form = (("run", count, 1), *[("all", n) for n in x.shape[1:]])
     return read(x, Index(form, [start]))
 
 
-@composite(arrays=2, nested=True)
+@composite(arrays=2, nested=True, name="getitem")
 def _indexed(x: Any, operands: list[Any], form: tuple[Any, ...]) -> Any:
     return read(x, Index(form, operands))
-
-
-_row.__name__ = _rows.__name__ = _indexed.__name__ = "getitem"
 
 
 def getitem(x: Tensor, index: Any, /) -> Tensor:
@@ -368,8 +365,8 @@ def sliced_at(
     """A slice for each axis: from its lowest element, so many, at a distance; backwards for a negative step."""
     extents = [(c - 1) * abs(s) + 1 if c else 0 for c, s in zip(counts, steps, strict=True)]
     strides = tuple([abs(s) for s in steps])
-    if all([type(s) is int for s in starts]):
-        if any([s != 1 for s in strides]) or extents != list(x.shape):
+    if all(type(s) is int for s in starts):
+        if any(s != 1 for s in strides) or extents != list(x.shape):
             limits = tuple([a + e for a, e in zip(starts, extents, strict=True)])
             x = call("slice", x, start_indices=tuple(starts), limit_indices=limits, strides=strides)
     else:
@@ -378,7 +375,7 @@ def sliced_at(
         )
         if tuple(extents) != x.shape:
             x = call("dynamic_slice", x, *places, slice_sizes=tuple(extents))
-        if any([s != 1 for s in strides]):
+        if any(s != 1 for s in strides):
             zeros = (0,) * x.ndim
             x = call("slice", x, start_indices=zeros, limit_indices=x.shape, strides=strides)
     backwards = tuple([i for i, s in enumerate(steps) if s < 0])
@@ -631,6 +628,3 @@ def _take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
         slice_sizes=(1,) * x.ndim,
         indices_are_sorted=False,
     )  # fmt: skip
-
-
-_take_along_axis.__name__ = "take_along_axis"

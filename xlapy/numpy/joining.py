@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,9 +98,6 @@ def _concatenate(arrays: list[Any], axis: int | None) -> Tensor:
     return call("concatenate", *tensors, dimension=place)
 
 
-_concatenate.__name__ = "concatenate"
-
-
 def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
     """Arrays of one shape along a new axis.
 
@@ -125,9 +123,6 @@ def _stack(arrays: list[Any], axis: int) -> Tensor:
     return call("concatenate", *parts, dimension=place)
 
 
-_stack.__name__ = "stack"
-
-
 def vstack(arrays: Any, /) -> Tensor:
     """Arrays below each other: along the first axis, those of one dimension as rows.
 
@@ -146,9 +141,6 @@ def _vstack(arrays: list[Any]) -> Tensor:
     return call("concatenate", *tensors, dimension=0)
 
 
-_vstack.__name__ = "vstack"
-
-
 def hstack(arrays: Any, /) -> Tensor:
     """Arrays beside each other: along the second axis, or the first where there is only one.
 
@@ -164,9 +156,6 @@ def hstack(arrays: Any, /) -> Tensor:
 def _hstack(arrays: list[Any]) -> Tensor:
     tensors = [_at_least_1d(x) for x in promoted(*arrays)]
     return call("concatenate", *tensors, dimension=0 if tensors[0].ndim == 1 else 1)
-
-
-_hstack.__name__ = "hstack"
 
 
 def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:
@@ -297,11 +286,11 @@ def _split(x: Any, where: int | tuple[int, ...], axis: int, equal: bool) -> list
         longer = size % where
         lengths = [size // where + (i < longer) for i in range(where)]
         ends = np.cumsum([0, *lengths]).tolist()
-        bounds = list(zip(ends[:-1], ends[1:], strict=True))
+        bounds = list(itertools.pairwise(ends))
     else:
         edges = [0, *where, size]
         bounds = []
-        for a, b in zip(edges[:-1], edges[1:], strict=True):
+        for a, b in itertools.pairwise(edges):
             start, end, _ = slice(a, b).indices(size)
             bounds.append((start, max(start, end)))
     return [sliced(x, place, a, b) for a, b in bounds]

@@ -44,7 +44,18 @@ def _operators() -> dict[str, Any]:
 
 
 def _install() -> None:
-    from . import contraction, creation, datatypes, indexing, joining, reductions, shaping, updates
+    from . import (
+        contraction,
+        creation,
+        datatypes,
+        indexing,
+        joining,
+        namespace,
+        reductions,
+        shaping,
+        sorting,
+        updates,
+    )
 
     attributes = _operators()
     attributes["__matmul__"], attributes["__rmatmul__"] = binary_operator(contraction.matmul)
@@ -69,12 +80,14 @@ def _install() -> None:
         (contraction, "dot"),
         (joining, "repeat"),
         (indexing, "take"),
+        (sorting, "argsort sort"),
     ):
         for name in names.split():
             attributes[name] = getattr(module, name)
     functions = {
         "transpose": shaping.permute_dims,
         "matrix_transpose": shaping.matrix_transpose,
+        "__array_namespace__": namespace.namespace_of,
         "at": updates.at,
         "real": arithmetic.real,
         "imag": arithmetic.imag,

@@ -114,9 +114,6 @@ def _prod(x: Any, axis: Any, dtype: DType | None, keepdims: bool) -> Tensor:
     return _folded(x, axis, dtype, keepdims, reduction.reduce_prod)
 
 
-_sum.__name__, _prod.__name__ = "sum", "prod"
-
-
 def _folded(
     x: Any, axis: Any, dtype: DType | None, keepdims: bool, fold: Callable[..., Any]
 ) -> Tensor:
@@ -190,9 +187,6 @@ def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
 @composite(arrays=1)
 def _min(x: Any, axis: Any, keepdims: bool) -> Tensor:
     return _extreme(x, axis, keepdims, reduction.reduce_min)
-
-
-_max.__name__, _min.__name__ = "max", "min"
 
 
 def _extreme(x: Any, axis: Any, keepdims: bool, fold: Callable[..., Any]) -> Tensor:
@@ -273,9 +267,6 @@ def _argmin(x: Any, axis: int | None, keepdims: bool) -> Tensor:
     return _position(x, axis, keepdims, reduction.reduce_min)
 
 
-_argmax.__name__, _argmin.__name__ = "argmax", "argmin"
-
-
 def _position(x: Any, axis: int | None, keepdims: bool, fold: Callable[..., Any]) -> Tensor:
     """The first place at which the extreme stands."""
     x = as_tensor(x)
@@ -341,9 +332,6 @@ def _all(x: Any, axis: Any, keepdims: bool) -> Tensor:
     return _keep(x, axes, reduction.reduce_and(x, axes), keepdims)
 
 
-_any.__name__, _all.__name__ = "any", "all"
-
-
 def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """How many elements are not 0.
 
@@ -383,9 +371,6 @@ def _mean(x: Any, axis: Any, dtype: DType | None, keepdims: bool) -> Tensor:
     x = _converted(x, kind)
     axes = as_axes(axis, x.ndim)
     return convert(_keep(x, axes, _mean_of(convert(x, _wide(kind)), axes), keepdims), kind)
-
-
-_mean.__name__ = "mean"
 
 
 def _count(x: Tensor, axes: tuple[int, ...]) -> int:
@@ -524,9 +509,6 @@ def std(
 def _std(x: Any, axis: Any, dtype: DType | None, correction: float, keepdims: bool) -> Tensor:
     result, kind = _variance(x, axis, dtype, correction, keepdims)
     return convert(call("sqrt", result), kind)
-
-
-_var.__name__, _std.__name__ = "var", "std"
 
 
 # --- running sums -------------------------------------------------------------------------------------------------

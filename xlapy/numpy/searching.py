@@ -1,18 +1,33 @@
-"""Choosing, finding and ordering elements."""
+"""Choosing and finding elements, and the sets that they make."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xlapy.backends.eager import put
+from xlapy.staging import composite
 from xlapy.tensor import Placed, Tensor
 
 from .comparison import where_elements
 from .creation import asarray
+from .promotion import call, promoted
 
-__all__ = ["argwhere", "flatnonzero", "nonzero", "where"]
+__all__ = [
+    "UniqueAll",
+    "UniqueCounts",
+    "UniqueInverse",
+    "argwhere",
+    "flatnonzero",
+    "isin",
+    "nonzero",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "where",
+]
 
 
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
@@ -89,3 +104,111 @@ def flatnonzero(x: Any, /) -> Tensor:
     from .shaping import ravel
 
     return nonzero(ravel(x))[0]
+
+
+# --- sets ---------------------------------------------------------------------------------------------------------
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` gives."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` gives."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` gives."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """The different elements in order, where each one comes first, which one each element is, and how many there are.
+
+    How many are different is not known in a trace, so it is an error there. Each nan is different from every other.
+
+    Examples
+    --------
+    >>> found = xlapy.unique_all(xlapy.asarray([3, 1, 3]))
+    >>> found.values, found.indices, found.inverse_indices, found.counts
+    (Tensor([1, 3], s32[2]), Tensor([1, 0], s32[2]), Tensor([1, 0, 1], s32[3]), Tensor([1, 2], s32[2]))
+    """
+    x = x if type(x) is Tensor else asarray(x)
+    array = on_host(x, "unique")
+    placed = x.placed
+    placement = placed.placement if type(placed) is Placed else None
+    wide = array.astype(np.float32) if x.dtype.kind == "float" and x.dtype.bits < 32 else array
+    values, first, inverse, counts = np.unique(
+        wide, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    places = [i.astype(np.int32) for i in (first, inverse.reshape(array.shape), counts)]
+    return UniqueAll(
+        put(values.astype(array.dtype), placement), *[put(i, placement) for i in places]
+    )
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """The different elements in order, and how often each one occurs; as `unique_all`.
+
+    Examples
+    --------
+    >>> xlapy.unique_counts(xlapy.asarray([3, 1, 3])).counts
+    Tensor([1, 2], s32[2])
+    """
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """The different elements in order, and which one each element is; as `unique_all`.
+
+    Examples
+    --------
+    >>> xlapy.unique_inverse(xlapy.asarray([3, 1, 3])).inverse_indices
+    Tensor([1, 0, 1], s32[3])
+    """
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Any, /) -> Tensor:
+    """The different elements in order; as `unique_all`.
+
+    Examples
+    --------
+    >>> xlapy.unique_values(xlapy.asarray([3, 1, 3]))
+    Tensor([1, 3], s32[2])
+    """
+    return unique_all(x).values
+
+
+def isin(x: Any, values: Any, /, *, invert: bool = False) -> Tensor:
+    """Whether each element is among some values.
+
+    Examples
+    --------
+    >>> xlapy.isin(xlapy.asarray([1, 2, 3]), [1, 3])
+    Tensor([ True, False,  True], pred[3])
+    """
+    return _isin(x, values, bool(invert))
+
+
+@composite(arrays=2)
+def _isin(x: Any, values: Any, invert: bool) -> Tensor:
+    from .comparison import equal, logical_not
+    from .reductions import any
+
+    x, values = promoted(x, values)
+    lines = call("reshape", x, shape=(*x.shape, 1))
+    found = any(equal(lines, call("reshape", values, shape=(values.size,))), axis=-1)
+    return logical_not(found) if invert else found

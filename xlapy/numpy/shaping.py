@@ -85,9 +85,6 @@ def _reshape(x: Any, shape: tuple[int, ...]) -> Tensor:
     return x if shape == x.shape else call("reshape", x, shape=shape)
 
 
-_reshape.__name__ = "reshape"
-
-
 @composite(arrays=1)
 def ravel(x: Any, /) -> Tensor:
     """The elements, in row-major order, in one dimension.
@@ -125,7 +122,7 @@ def permute_dims(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
 transpose = permute_dims
 
 
-@composite(arrays=1)
+@composite(arrays=1, name="permute_dims")
 def _permute(x: Any, axes: tuple[int, ...] | None = None) -> Tensor:
     x = as_tensor(x)
     if axes is None:
@@ -135,9 +132,6 @@ def _permute(x: Any, axes: tuple[int, ...] | None = None) -> Tensor:
         if len(order) != x.ndim:
             raise ShapeError(f"axes must name each of the {x.ndim} dimensions; got {axes} [C2]")
     return permuted(x, order)
-
-
-_permute.__name__ = "permute_dims"
 
 
 def permuted(x: Tensor, order: tuple[int, ...]) -> Tensor:
@@ -256,7 +250,7 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Tensor:
     return _expand(x, as_ints(axis, "axis"))
 
 
-@composite(arrays=1)
+@composite(arrays=1, name="expand_dims")
 def _expand(x: Any, axis: tuple[int, ...]) -> Tensor:
     x = as_tensor(x)
     axes = as_axes(axis, x.ndim + len(axis))

@@ -30,11 +30,20 @@ from .indexing import (
     parse,
     settled,
     sliced_at,
-    uniform,
     unflagged,
+    uniform,
     whole,
 )
-from .promotion import at_dtype, broadcast_to_shape, call, convert, filled, is_weak, operand, result_dtype
+from .promotion import (
+    at_dtype,
+    broadcast_to_shape,
+    call,
+    convert,
+    filled,
+    is_weak,
+    operand,
+    result_dtype,
+)
 
 __all__ = ["Update", "at", "setitem"]
 
@@ -80,9 +89,7 @@ def _require_made_here(x: Tensor) -> None:
     value = x.payload
     builder = current_builder()
     what = ""
-    if type(value) is not Value:
-        what = "a tensor from outside of a trace"
-    elif builder is not None and value.scope is not builder.scope:
+    if type(value) is not Value or (builder is not None and value.scope is not builder.scope):
         what = "a tensor from outside of a trace"
     elif value.scope is not None and _is_argument(value, value.scope.builder):
         what = f"an argument of {value.scope.name!r}"
@@ -222,7 +229,7 @@ def _is_uniform(value: Any, rank: int) -> bool:
     return len(shape) <= rank or (len(shape) == rank + 1 and shape[0] == 1)
 
 
-@composite(arrays=3)
+@composite(arrays=3, name="setitem")
 def _masked(x: Any, mask: Any, value: Any, kind: str) -> Tensor:
     from .promotion import as_tensor
 
@@ -246,12 +253,9 @@ def _masked(x: Any, mask: Any, value: Any, kind: str) -> Tensor:
     return where_elements(wide, value, x)
 
 
-@composite(arrays=3, nested=True)
+@composite(arrays=3, nested=True, name="setitem")
 def _updated(x: Any, value: Any, operands: list[Any], form: tuple[Any, ...], kind: str) -> Tensor:
     return write(x, value, Index(form, operands), kind)
-
-
-_masked.__name__ = _updated.__name__ = "setitem"
 
 
 def _fitted(value: Any, dtype: DType) -> Tensor:
@@ -259,7 +263,9 @@ def _fitted(value: Any, dtype: DType) -> Tensor:
     value = operand(value)
     if type(value) is not Tensor or (not value.ndim and is_weak(value)):
         if result_dtype(value, dtype) is not dtype:
-            raise DTypeError(f"the value must fit the array's type {dtype}: convert one of them [X1]")
+            raise DTypeError(
+                f"the value must fit the array's type {dtype}: convert one of them [X1]"
+            )
         return at_dtype(value, dtype)
     order = ("bool", "integer", "float", "complex")
     kinds = ["integer" if d.integer else d.kind for d in (value.dtype, dtype)]
@@ -409,9 +415,7 @@ def _scattered(
         index_vector_dim=len(outer),
     )
     indices = (
-        vectors[0]
-        if len(vectors) == 1
-        else call("concatenate", *vectors, dimension=len(outer))
+        vectors[0] if len(vectors) == 1 else call("concatenate", *vectors, dimension=len(outer))
     )
     unique = not any(e is not None and e[0] == "array" for e in form)
     found: Tensor = scatter(x, indices, value, _bodies[kind], numbers, unique_indices=unique)
