@@ -29,7 +29,7 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .joining import require_array
-from .rules import broadcast_leading, linear, zero
+from .rules import broadcast_leading, linear, zero, zeros_of
 from .varying import (
     SIZE,
     checked,
@@ -137,9 +137,10 @@ def transpose_set_dimension_size(g: Any, x: Any, size: Any, *, dimension: int, v
     """Zeros for the elements beyond the size."""
     spec = x.spec
     if not varies:
-        return bind(
-            set_dimension_size_op, g, _length(x, dimension), dimension=dimension, varies=True
-        )
+        if dimension not in spec.dynamic:
+            return g
+        length = _length(x, dimension)
+        return bind(set_dimension_size_op, g, length, dimension=dimension, varies=True)
     whole = bind(lookup("constant"), value=np.array(spec.shape[dimension], np.int32))
     full = bind(set_dimension_size_op, g, whole, dimension=dimension, varies=False)
     numbers = bind(lookup("iota"), shape=(spec.shape[dimension],), dtype=SIZE, iota_dimension=0)
@@ -150,9 +151,8 @@ def transpose_set_dimension_size(g: Any, x: Any, size: Any, *, dimension: int, v
     mask = bind(
         lookup("broadcast_in_dim"), held, shape=spec.shape, broadcast_dimensions=(dimension,)
     )
-    for d in full.spec.dynamic:
-        mask = bind(set_dimension_size_op, mask, _length(full, d), dimension=d, varies=True)
-    kept = bind(lookup("select"), mask, full, zeros_like_varying(full))
+    zeros = zeros_of(full.spec.with_shape(full.spec.shape))
+    kept = bind(lookup("select"), sized_like(mask, full), full, sized_like(zeros, full))
     if dimension in spec.dynamic:
         kept = bind(
             set_dimension_size_op, kept, _length(x, dimension), dimension=dimension, varies=True
@@ -164,18 +164,11 @@ def _length(x: Any, dimension: int) -> Any:
     return bind(get_dimension_size_op, x, dimension=dimension)
 
 
-def zeros_like_varying(x: Any) -> Any:
-    """Zeros of the sizes that `x` has at run time."""
-    spec = x.spec
-    zeros = bind(
-        lookup("broadcast_in_dim"),
-        bind(lookup("constant"), value=np.zeros((), spec.dtype.numpy)),
-        shape=spec.shape,
-        broadcast_dimensions=(),
-    )
-    for d in spec.dynamic:
-        zeros = bind(set_dimension_size_op, zeros, _length(x, d), dimension=d, varies=True)
-    return zeros
+def sized_like(full: Any, x: Any) -> Any:
+    """An array at the bounds cut to the sizes that `x` has at run time."""
+    for d in x.spec.dynamic:
+        full = bind(set_dimension_size_op, full, _length(x, d), dimension=d, varies=True)
+    return full
 
 
 def batch_set_dimension_size(
@@ -188,11 +181,17 @@ def batch_set_dimension_size(
     varies: bool,
 ) -> Any:
     """One size for all rows."""
+    x, length = args
     if is_batched[1]:
-        raise UnsupportedOpError(
-            f"{op.name}: the rows of a batch must have one size; an array has no ragged dimensions [X5]"
-        )
-    return bind(op, *args, dimension=dimension + 1, varies=varies)
+        if varies:
+            raise UnsupportedOpError(
+                f"{op.name}: the rows of a batch must have one size; an array has no ragged dimensions [X5]"
+            )
+        bound = x.spec.shape[dimension + is_batched[0]]
+        length = bind(lookup("constant"), value=np.array(bound, np.int32))
+    if not is_batched[0]:
+        x = broadcast_leading(x, size)
+    return bind(op, x, length, dimension=dimension + 1, varies=varies)
 
 
 def read_set_dimension_size(reader: Reader, operation: Any) -> Any:
@@ -317,11 +316,15 @@ def batch_dynamic_reshape(
     op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, *, result: TensorSpec
 ) -> Any:
     """The new axis stays in front."""
-    if is_batched[1]:
-        raise UnsupportedOpError(
-            f"{op.name}: the rows of a batch must have one shape; an array has no ragged dimensions [X5]"
-        )
     x, output_shape = args
+    if not is_batched[0]:
+        x = broadcast_leading(x, size)
+    if is_batched[1]:
+        if not (result.is_static and x.spec.is_static):
+            raise UnsupportedOpError(
+                f"{op.name}: the rows of a batch must have one shape; an array has no ragged dimensions [X5]"
+            )
+        return bind(lookup("reshape"), x, shape=(size, *result.shape))
     first = bind(lookup("constant"), value=np.array([size], output_shape.spec.dtype.numpy))
     return bind(
         op,

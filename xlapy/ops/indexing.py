@@ -255,12 +255,9 @@ def batch_dynamic_slice(
 def _write_starts(writer: Writer, instruction: Any, first: int) -> list[Value]:
     """The operands, with start indices wide enough: XLA computes the clamping in their own type, where it wraps."""
     operands: list[Value] = list(instruction.operands)
-    starts = operands[first:]
-    if not starts or starts[0].spec.dtype.bits >= 32:
-        return operands
     wide = TensorSpec((), "s32")
-    for position, start in enumerate(starts, first):
-        if start.spec.dtype is not wide.dtype:
+    for position, start in enumerate(operands[first:], first):
+        if type(start.spec) is TensorSpec and start.spec.dtype.bits < 32:
             made = Value(wide)
             writer.names[made] = writer.raw(
                 f'"stablehlo.convert"({writer.names[start]}) : ({start.spec.mlir}) -> {wide.mlir}'

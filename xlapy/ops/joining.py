@@ -135,15 +135,21 @@ def transpose_pad(
             limit_indices=inside.spec.shape,
             strides=tuple(i + 1 for i in interior_padding),
         )
+    element = constant_of(spec.with_shape(spec.shape).with_dtype("pred"), False)
+    zeros = zeros_of(g.spec.with_shape(g.spec.shape))
+    if not spec.is_static:
+        from .dynamic import sized_like
+
+        element, zeros = sized_like(element, x), sized_like(zeros, g)
     is_padding = bind(
         pad,
-        constant_of(spec.with_dtype("pred"), False),
+        element,
         constant_of(TensorSpec((), "pred"), True),
         edge_padding_low=edge_padding_low,
         edge_padding_high=edge_padding_high,
         interior_padding=interior_padding,
     )
-    outside = bind(lookup("select"), is_padding, g, zeros_of(g.spec))
+    outside = bind(lookup("select"), is_padding, g, zeros)
     return inside, reduce_sum(outside, range(spec.rank)) if spec.rank else outside
 
 

@@ -411,10 +411,9 @@ def batch_scatter(
 
 def in_types_of(body: Computation, inputs: Sequence[Any]) -> list[Any]:
     """Inputs or updates converted to what the computation takes: XLA does not promote them."""
-    return [
-        x if x.dtype is s.dtype else bind(lookup("convert_element_type"), x, dtype=s.dtype)
-        for x, s in zip(inputs, body.parameter_specs)
-    ]
+    types = [s.dtype for s in body.result_specs if type(s) is TensorSpec]
+    convert = lookup("convert_element_type")
+    return [x if x.dtype is t else bind(convert, x, dtype=t) for x, t in zip(inputs, types)]
 
 
 def read_scatter(reader: Reader, operation: Any) -> Any:
@@ -423,11 +422,9 @@ def read_scatter(reader: Reader, operation: Any) -> Any:
     params = reader.params(operation, scatter_op)
     body = params["update_computation"]
     count = len(operands) // 2
-    if all(type(s) is TensorSpec for s in body.parameter_specs):
-        infer_scatter(*[x.spec for x in operands], **params)
-        inputs = in_types_of(body, operands[:count])
-        updates = in_types_of(body, operands[count + 1 :])
-        operands = [*inputs, operands[count], *updates]
+    infer_scatter(*[x.spec for x in operands], **params)
+    inputs, updates = operands[:count], operands[count + 1 :]
+    operands = [*in_types_of(body, inputs), operands[count], *in_types_of(body, updates)]
     return bind(scatter_op, *operands, **params)
 
 

@@ -1,0 +1,198 @@
+"""Arrays whose sizes are computed: the interpreter and XLA agree, inside programs that take and give static ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xlapy
+from xlapy import ops
+from xlapy.errors import ShapeError, UnsupportedOpError, XlapyError
+from xlapy.trace.builder import XlaBuilder, trace
+from xlapy.trace.verify import verify
+
+X = np.arange(24, dtype=np.float32).reshape(8, 3) + 1
+
+
+def cut(x: Any, n: Any) -> Any:
+    """The first n rows."""
+    return ops.set_dimension_size(x, n, 0)
+
+
+def shown(y: Any) -> list[Any]:
+    """The sizes that an array has, and its elements with zeros behind."""
+    spec = y.spec
+    sizes = [ops.get_dimension_size(y, d) for d in range(spec.rank)]
+    full = y
+    for d in spec.dynamic:
+        full = ops.set_dimension_size(full, spec.shape[d], d)
+    assert full.spec.is_static
+    held = None
+    for d in spec.dynamic:
+        count = ops.iota("s32", spec.shape, d)
+        inside = ops.lt(count, ops.broadcast_in_dim(sizes[d], spec.shape, ()))
+        held = inside if held is None else ops.and_(held, inside)
+    if held is not None:
+        zeros = ops.broadcast(ops.constant(np.zeros((), spec.dtype.numpy)), spec.shape)
+        full = ops.select(held, full, zeros)
+    return [full, *sizes]
+
+
+def row_of(n: Any, *rest: int) -> Any:
+    """[n, *rest] as an array."""
+    first = ops.reshape(n, (1,))
+    return ops.concat_in_dim([first, ops.constant(np.array(rest, np.int32))], 0) if rest else first
+
+
+ROWS = ops.GatherDimensionNumbers((1,), (0,), (0,), 1)
+BOXES = ops.GatherDimensionNumbers((1, 2), (), (0,), 1)
+
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "cut": cut,
+    "slice_all": lambda x, n: ops.slice(cut(x, n), [0, 1], [8, 3]),
+    "rev_other": lambda x, n: ops.rev(cut(x, n), [1]),
+    "rev": lambda x, n: ops.rev(cut(x, n), [0]),
+    "transpose": lambda x, n: ops.transpose(cut(x, n), (1, 0)),
+    "reshape_flat": lambda x, n: ops.reshape(cut(x, n), (24,)),
+    "reshape_ones": lambda x, n: ops.reshape(cut(x, n), (1, 8, 1, 3)),
+    "broadcast": lambda x, n: ops.broadcast(cut(x, n), (2,)),
+    "pad_other": lambda x, n: ops.pad(cut(x, n), -1.0, [(0, 0), (1, 2)]),
+    "pad": lambda x, n: ops.pad(cut(x, n), -1.0, [(2, 1, 1), (0, 0)]),
+    "concatenate_other": lambda x, n: ops.concat_in_dim([cut(x, n), cut(x, n)], 1),
+    "concatenate": lambda x, n: ops.concat_in_dim([cut(x, n), x], 0),
+    "elementwise": lambda x, n: ops.mul(cut(x, n), cut(x, n)),
+    "dynamic_reshape": lambda x, n: ops.dynamic_reshape(
+        cut(x, n), row_of(ops.mul(n, 3)), (24,), (True,)
+    ),
+    "dynamic_broadcast_in_dim": lambda x, n: ops.dynamic_broadcast_in_dim(
+        ops.slice(x, [0, 0], [1, 3]), row_of(n, 3), (0, 1), (8, 3), (True, False)
+    ),
+    "dynamic_iota": lambda x, n: ops.dynamic_iota("f32", row_of(n, 3), 0, (8, 3), (True, False)),
+    "dynamic_pad_bounded": lambda x, n: ops.dynamic_pad(
+        x, 9.0, row_of(n, 1), row_of(n, -1), row_of(n, 1), (100, 5), (True, False)
+    ),
+    "dynamic_pad_known_size": lambda x, n: ops.dynamic_pad(
+        x, 9.0, row_of(n, 0), row_of(ops.sub(8, n), 0), [0, 0], (16, 3)
+    ),
+    "real_dynamic_slice": lambda x, n: ops.real_dynamic_slice(
+        x, [0, 1], row_of(n, 3), [2, 1], (4, 2), (True, False)
+    ),
+    "real_dynamic_slice_known_size": lambda x, n: ops.real_dynamic_slice(
+        x, row_of(ops.sub(n, 1), 0), row_of(ops.add(n, 1), 3), [1, 1], (2, 3)
+    ),
+    "dynamic_gather": lambda x, n: ops.dynamic_gather(
+        x, [[0], [5], [9]], row_of(n, 3), BOXES, (3, 8, 3), (False, True, False)
+    ),
+}
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 7])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agrees_with_xla(name: str, size: int) -> None:
+    """Elements and sizes."""
+    if name == "real_dynamic_slice_known_size":
+        size = max(size, 1)  # else the box would begin before the array
+
+    def program(x: Any, n: Any) -> list[Any]:
+        return shown(PROGRAMS[name](x, n))
+
+    found = {}
+    for backend in ("interpreter", "pjrt:cpu"):
+        with xlapy.use_backend(backend):
+            results = xlapy.compile(program)(X, np.int32(size))
+            found[backend] = [r.numpy() for r in results]
+    for ours, theirs in zip(found["interpreter"], found["pjrt:cpu"], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_reads_back(name: str) -> None:
+    """The text of a program gives the same program."""
+    specs = [xlapy.TensorSpec((8, 3), "f32"), xlapy.TensorSpec((), "s32")]
+    found = trace(lambda x, n: shown(PROGRAMS[name](x, n)), specs)
+    verify(found.computation)
+    from xlapy.trace.stablehlo import to_stablehlo
+
+    text = to_stablehlo(found.computation, locations=False, module_name="m")
+    once = xlapy.from_stablehlo(text).computation
+    assert [i.op.name for i in once.instructions] == [
+        i.op.name for i in found.computation.instructions
+    ]
+    text = to_stablehlo(once, locations=False, module_name="m")
+    twice = xlapy.from_stablehlo(text).computation
+    assert to_stablehlo(twice, locations=False, module_name="m") == text
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "pjrt:cpu"])
+@pytest.mark.parametrize(
+    "name",
+    ["cut", "pad_other", "transpose", "dynamic_broadcast_in_dim", "dynamic_pad_known_size",
+     "real_dynamic_slice", "real_dynamic_slice_known_size", "dynamic_gather", "dynamic_pad_bounded"],
+)  # fmt: skip
+def test_gradient(name: str, backend: str) -> None:
+    """Of a weighted sum of the elements, against the matrix of the map, which is linear."""
+
+    def weighted(x: Any, n: Any) -> Any:
+        full = shown(PROGRAMS[name](x, n))[0]
+        flat = ops.reshape(full, (full.size,))
+        weights = ops.constant(np.cos(np.arange(full.size)).astype(np.float32))
+        return (flat * weights).sum()
+
+    size = np.int32(5)
+    with xlapy.use_backend(backend):
+        found = xlapy.grad(lambda x: weighted(x, size))(X).numpy()
+        zero = float(weighted_value(weighted, np.zeros_like(X), size))
+        for place in ((0, 0), (2, 1), (4, 2), (5, 0), (7, 2)):
+            unit = np.zeros_like(X)
+            unit[place] = 1
+            expected = float(weighted_value(weighted, unit, size)) - zero
+            np.testing.assert_allclose(found[place], expected, atol=2e-5)
+
+
+def weighted_value(function: Callable[..., Any], x: Any, n: Any) -> Any:
+    """The value of a compiled program."""
+    return xlapy.compile(function)(x, n).numpy()
+
+
+def test_sizes_beyond_the_bound_count_as_the_bound() -> None:
+    """And negative ones as none."""
+
+    def size(x: Any, n: Any) -> Any:
+        return ops.get_dimension_size(cut(x, n), 0)
+
+    with xlapy.use_backend("interpreter"):
+        assert int(xlapy.compile(size)(X, np.int32(100)).numpy()) == 8
+        assert int(xlapy.compile(size)(X, np.int32(-1)).numpy()) == 0
+
+
+def test_wrong_sizes_are_found() -> None:
+    """The interpreter checks what the program promises."""
+    with xlapy.use_backend("interpreter"), pytest.raises(ShapeError, match=r"X3"):
+        ops.dynamic_iota("s32", [4], 0, (3,))
+
+
+def test_sizes_without_bound_need_the_interpreter() -> None:
+    """XLA is not asked for what it does not do."""
+    text = """
+    func.func @main(%n: tensor<1xi32>) -> tensor<i32> {
+      %0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+      %1 = stablehlo.get_dimension_size %0, dim = 0 : (tensor<?xi32>) -> tensor<i32>
+      return %1 : tensor<i32>
+    }
+    """
+    program = xlapy.from_stablehlo(text)
+    n = np.array([5], np.int32)
+    assert int(program(n, backend="interpreter").numpy()) == 5
+    with pytest.raises(UnsupportedOpError, match="bounded"):
+        program(n, backend="pjrt:cpu")
+
+
+def test_reshape_does_not_split_a_varying_dimension() -> None:
+    """Nor guess where it goes."""
+    builder = XlaBuilder("reshape")
+    x = builder.parameter(0, "f32[<=8]")
+    with pytest.raises(XlapyError, match="X2"):
+        ops.reshape(x, (2, 4))
