@@ -20,6 +20,7 @@ from xlapy.ops.comparison import (
     ne_total_order,
 )
 from xlapy.ops.selection import clamp, select
+from xlapy.ops import spellings
 from xlapy.ops.conversion import (
     bitcast_convert_type,
     convert,

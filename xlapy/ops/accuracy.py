@@ -169,7 +169,7 @@ def plain_hlo(name: str, mlir_name: str) -> Hlo:
         wanted = instruction.params.get("result_accuracy")
         if wanted is not None:
             raise UnsupportedOpError(
-                f"{name}: {mlir_name} has no result_accuracy, so it must be the default; got {wanted} [X6]"
+                f"{mlir_name} has no result_accuracy, so it must be the default; got {wanted} [X6]"
             )
         writer.line(mlir_name, instruction)
 

@@ -250,11 +250,7 @@ def beside(x: Any, other: Tensor) -> Tensor:
     """
     spec = other.placed.spec
     if type(spec) is TensorSpec and isinstance(x, _SCALARS):
-        builder = current_builder()
-        if builder is None and type(other.payload) is Value:
-            # A builder that was not entered: the values say where the constant belongs.
-            scope = other.payload.scope
-            builder = scope.builder if scope is not None and scope.open else None
+        builder = _builder_of(other)
         if builder is not None and not spec.dynamic and spec.rank and min(spec.shape) >= 0:
             # 0.0 == -0.0 and True == 1 == 1.0: the sign and the type are parts of the key.
             sign = math.copysign(1.0, x) if type(x) is float else 1.0
@@ -262,6 +258,25 @@ def beside(x: Any, other: Tensor) -> Tensor:
             made: Tensor = builder.record(lookup("constant"), (), {"value": array})
             return made
     return lift(x, (other,))
+
+
+def predicate(x: Any, other: Tensor) -> Tensor:
+    """A truth value, or an array of them, for an operation with `other`."""
+    builder = _builder_of(other) if isinstance(x, bool) else None
+    if builder is None:
+        return lift(x, ())
+    made: Tensor = builder.record(lookup("constant"), (), {"value": np.asarray(x)})
+    return made
+
+
+def _builder_of(x: Tensor) -> Any:
+    """What records operations on `x`; None if they run at once."""
+    builder = current_builder()
+    if builder is None and type(x.payload) is Value:
+        # A builder that was not entered: its values say where the constant belongs.
+        scope = x.payload.scope
+        return scope.builder if scope is not None and scope.open else None
+    return builder
 
 
 @functools.lru_cache(maxsize=4096)

@@ -14,7 +14,15 @@ from xlapy.trace.op import Hlo, Op, lookup, register
 
 from . import elementwise_kernels as kernels
 from .comparison import eq, gt, lt
-from .families import ORDERED, broadcast_to, kinds_text, meet, require_equal, settle_weak
+from .families import (
+    ORDERED,
+    broadcast_to,
+    kinds_text,
+    meet,
+    predicate,
+    require_equal,
+    settle_weak,
+)
 from .rules import Rules, broadcast_leading, constant_like, linear
 
 # --- Select ---------------------------------------------------------------------------------------
@@ -115,7 +123,7 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     if type(spec) is TupleSpec:
         return _of_tuples(_select_tuple_tensors, pred, on_true, on_false)
     if type(pred) is not Tensor:
-        pred = lift(pred, ())
+        pred = predicate(pred, on_true)
     return bind(select_op, pred, on_true, on_false)
 
 

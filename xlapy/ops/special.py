@@ -10,7 +10,7 @@ from xlapy.errors import NotDifferentiableError
 from xlapy.specs import TensorSpec, require_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Op, lookup, register_reader
+from xlapy.trace.op import Op
 
 from . import elementwise_kernels as kernels
 from .accuracy import accuracy, check_accuracy, plain_hlo
@@ -576,19 +576,3 @@ document(
     polygamma,
     zeta,
 )
-
-# --- other spellings ------------------------------------------------------------------------------
-
-
-def _read_as(name: str) -> Callable[[Any, Any], Any]:
-    def read(reader: Any, operation: Any) -> Any:
-        return bind(lookup(name), *reader.operands(operation))
-
-    return read
-
-
-# CHLO's own tangent, and what programs that come from HLO have in its place.
-register_reader("chlo.tan", _read_as("tan"))
-for _name in ("acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "mulhi", "sinh"):
-    register_reader(f"mhlo.{_name}", _read_as(_name))
-register_reader("mhlo.tan", _read_as("tan"))
