@@ -17,7 +17,7 @@ from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import EnumList, Optional, Struct
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.op import Hlo, Op, lookup, register, register_reader
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
@@ -54,11 +54,11 @@ _SUB_BYTE: Final = frozenset(
 @functools.cache
 def _precedence(dtype: DType) -> tuple[Any, ...]:
     part = dtype.real_part
-    limits: Any = ml_dtypes.finfo(part.numpy) if part.real else None
+    finfo: Any = ml_dtypes.finfo
+    limits = finfo(part.numpy) if part.real else None
     return (
         dtype.kind == "complex",
         limits.maxexp if limits is not None else -math.inf,
-        -limits.minexp if limits is not None else -math.inf,
         limits.nmant if limits is not None else -math.inf,
         dtype.bits,
         dtype.kind == "int",
@@ -166,10 +166,8 @@ def infer_dot_general(
             require_shape(False, "C10", "contracting dimensions must have equal sizes", (lhs, rhs))
     if precision_config is not None:
         require_precision(precision_config, "C11")
-    if type(preferred_element_type) is not DType:
-        require_dtype(
-            False, "X1", "preferred_element_type must be an element type", preferred_element_type
-        )
+    kind: Any = preferred_element_type
+    require_dtype(type(kind) is DType, "X1", "preferred_element_type must be an element type", kind)
     if algorithm is not None:
         require(
             type(algorithm) is DotAlgorithm, "X2", "algorithm must be a DotAlgorithm", algorithm
@@ -215,13 +213,13 @@ def kernel_dot_general(
     batch = [lhs.shape[d] for d in lb]
     rows, columns = [lhs.shape[d] for d in lf], [rhs.shape[d] for d in rf]
     size = math.prod([lhs.shape[d] for d in lc])
-    left = lhs.transpose(*lb, *lf, *lc).reshape(*batch, math.prod(rows), size)
-    right = rhs.transpose(*rb, *rc, *rf).reshape(*batch, size, math.prod(columns))
+    left = lhs.transpose((*lb, *lf, *lc)).reshape((*batch, math.prod(rows), size))
+    right = rhs.transpose((*rb, *rc, *rf)).reshape((*batch, size, math.prod(columns)))
     kind = compute_dtype(as_dtype(lhs.dtype), as_dtype(rhs.dtype), preferred_element_type)
     found = product(left, right, kind)
     if found.dtype != preferred_element_type.numpy:
         found = convert_kernel(found, preferred_element_type.numpy)
-    return found.reshape(*batch, *rows, *columns)
+    return found.reshape((*batch, *rows, *columns))
 
 
 # --- derivative and batching ----------------------------------------------------------------------
@@ -428,6 +426,24 @@ dot_general_op: Op = register(Op(
     ad=Rules(jvp_dot_general, vjp_dot_general),
     batch=batch_dot_general,
 ))  # fmt: skip
+
+
+def read_dot(reader: Reader, operation: Any) -> Any:
+    """``stablehlo.dot``, an older spelling for vectors and matrices."""
+    x, y = reader.operands(operation)
+    return bind(
+        dot_general_op,
+        x,
+        y,
+        lhs_batching_dimensions=(),
+        rhs_batching_dimensions=(),
+        lhs_contracting_dimensions=(x.ndim - 1,),
+        rhs_contracting_dimensions=(0,),
+        **_read_common(reader, operation),
+    )
+
+
+register_reader("stablehlo.dot", read_dot)
 
 
 # --- public functions -----------------------------------------------------------------------------

@@ -40,14 +40,11 @@ def product(x: Array, y: Array, dtype: DType) -> Array:
         return _of_integers(x, y, dtype)
     if dtype.kind == "bool":
         # Any product that is true; float32 counts exactly enough to be nonzero.
-        return _float_product(x.astype(np.float32), y.astype(np.float32)) > 0
+        found: Array = np.matmul(x.astype(np.float32), y.astype(np.float32)) > 0
+        return found
     wide: Any = np.dtype(np.float32) if dtype.real and dtype.bits < 32 else dtype.numpy
-    found = _float_product(convert(x, wide), convert(y, wide))
+    found = np.matmul(convert(x, wide), convert(y, wide))
     return found if found.dtype == dtype.numpy else convert(found, dtype.numpy)
-
-
-def _float_product(x: Array, y: Array) -> Array:
-    return np.matmul(x, y)
 
 
 def _of_integers(x: Array, y: Array, dtype: DType) -> Array:
@@ -70,7 +67,8 @@ def _of_integers(x: Array, y: Array, dtype: DType) -> Array:
         return _wrapped_integers(low + (middle << _HALF), dtype)
     if small or dtype.bits == 64:
         return _wrapped_integers(np.matmul(a, b), dtype)
-    return np.matmul(a.astype(target), b.astype(target))
+    summed: Array = np.matmul(a.astype(target), b.astype(target))
+    return summed
 
 
 def _bits(x: Array) -> int:
