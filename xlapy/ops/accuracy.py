@@ -168,9 +168,11 @@ def plain_hlo(name: str, mlir_name: str) -> Hlo:
     def write(writer: Any, instruction: Any) -> None:
         wanted = instruction.params.get("result_accuracy")
         if wanted is not None:
-            raise UnsupportedOpError(
+            error = UnsupportedOpError(
                 f"{mlir_name} has no result_accuracy, so it must be the default; got {wanted} [X6]"
             )
+            specs = [v.spec for v in instruction.operands]
+            raise annotate(error, name, specs, instruction.source)
         writer.line(mlir_name, instruction)
 
     def read(reader: Any, operation: Any) -> Any:

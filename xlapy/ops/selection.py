@@ -234,12 +234,12 @@ def _jvp_clamp(operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[
 
 
 def _vjp_clamp(operands: Sequence[Any], cotangents: Sequence[Any], outs: Sequence[Any]) -> Any:
-    from .reduction import reduce_sum
-
     found = []
     for operand, share in zip(operands, _clamp_shares(*operands), strict=True):
         ct = bind(lookup("mul"), cotangents[0], share)
         if operand.spec is not operands[1].spec:
+            from .reduction import reduce_sum
+
             ct = reduce_sum(ct, tuple(range(ct.spec.rank)))
         found.append(ct)
     return found
