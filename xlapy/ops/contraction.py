@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-import ml_dtypes
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
@@ -21,87 +19,27 @@ from xlapy.trace.op import Hlo, Op, lookup, register, register_reader
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
-from .dot_algorithm import DotAlgorithm, as_algorithm
+from .dot_algorithm import DotAlgorithm, as_algorithm, as_precision_config, require_precision
 from .elementwise_kernels import convert as convert_kernel
 from .families import write_composed
 from .joining import require_array
-from .products import product
+from .products import compute_dtype, product, product_dtype
 from .rules import Rules
 
 __all__ = [
     "DotDimensionNumbers",
-    "as_precision_config",
-    "compute_dtype",
     "dot",
     "dot_general",
     "dot_general_op",
-    "product_dtype",
 ]
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
 
-PRECISIONS: Final = ("DEFAULT", "HIGH", "HIGHEST")
 #: which XLA on the CPU takes for operands only, or not at all
 _SUB_BYTE: Final = frozenset(
     ("s2", "u2", "s4", "u4", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn")
 )  # fmt: skip
-
-
-# --- element types --------------------------------------------------------------------------------
-
-
-@functools.cache
-def _precedence(dtype: DType) -> tuple[Any, ...]:
-    part = dtype.real_part
-    finfo: Any = ml_dtypes.finfo
-    limits = finfo(part.numpy) if part.real else None
-    return (
-        dtype.kind == "complex",
-        limits.maxexp if limits is not None else -math.inf,
-        limits.nmant if limits is not None else -math.inf,
-        dtype.bits,
-        dtype.kind == "int",
-    )
-
-
-@functools.cache
-def product_dtype(lhs: DType, rhs: DType) -> DType:
-    """The element type in which XLA multiplies two: complex before real, the larger range, the wider, signed."""
-    return max(lhs, rhs, key=_precedence)
-
-
-@functools.cache
-def compute_dtype(lhs: DType, rhs: DType, preferred: DType) -> DType:
-    """The element type of the sums: a wider one than the result's stays until the end."""
-    return product_dtype(product_dtype(lhs, rhs), preferred)
-
-
-def require_precision(precision_config: Any, label: str) -> None:
-    """Two words, or none at all."""
-    require(
-        precision_config is None
-        or (len(precision_config) == 2 and all(p in PRECISIONS for p in precision_config)),
-        label,
-        "precision_config must be two of DEFAULT, HIGH and HIGHEST",
-        precision_config,
-    )
-
-
-def as_precision_config(precision_config: Any) -> tuple[str, str] | None:
-    """The pair of words from None, one word for both operands, or two; capitals do not matter."""
-    if precision_config is None:
-        return None
-    if isinstance(precision_config, str):
-        precision_config = (precision_config, precision_config)
-    require(
-        isinstance(precision_config, Sequence) and len(precision_config) == 2,
-        "C11",
-        "precision_config must be a word for each operand",
-        precision_config,
-    )
-    first, second = (str(p).upper() for p in precision_config)
-    return first, second
 
 
 # --- DotGeneral -----------------------------------------------------------------------------------

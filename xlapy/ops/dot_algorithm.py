@@ -1,15 +1,18 @@
-"""The algorithms by which products may be computed."""
+"""How exactly products are to be computed: precisions and algorithms."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
 from xlapy.dtypes import as_dtype
 from xlapy.specs import require
 
-__all__ = ["DotAlgorithm", "as_algorithm"]
+__all__ = ["DotAlgorithm", "as_algorithm", "as_precision_config", "require_precision"]
+
+PRECISIONS: Final = ("DEFAULT", "HIGH", "HIGHEST")
 
 
 @final
@@ -109,3 +112,30 @@ def as_algorithm(algorithm: Any) -> DotAlgorithm | None:
     require(name in _NAMES, "X2", f"algorithm must be one of {', '.join(_NAMES)}", algorithm)
     types, count = _NAMES[name]
     return DotAlgorithm(*types, num_primitive_operations=count)
+
+
+def require_precision(precision_config: Any, label: str) -> None:
+    """Two words, or none at all."""
+    require(
+        precision_config is None
+        or (len(precision_config) == 2 and all(p in PRECISIONS for p in precision_config)),
+        label,
+        "precision_config must be two of DEFAULT, HIGH and HIGHEST",
+        precision_config,
+    )
+
+
+def as_precision_config(precision_config: Any) -> tuple[str, str] | None:
+    """The pair of words from None, one word for both operands, or two; capitals do not matter."""
+    if precision_config is None:
+        return None
+    if isinstance(precision_config, str):
+        precision_config = (precision_config, precision_config)
+    require(
+        isinstance(precision_config, Sequence) and len(precision_config) == 2,
+        "C11",
+        "precision_config must be a word for each operand",
+        precision_config,
+    )
+    first, second = (str(p).upper() for p in precision_config)
+    return first, second

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
@@ -11,7 +14,7 @@ from xlapy.dtypes import DType, as_dtype
 from .bit_kernels import NARROW_INT_BITS
 from .elementwise_kernels import convert
 
-__all__ = ["product"]
+__all__ = ["compute_dtype", "product", "product_dtype"]
 
 Array = np.ndarray[Any, Any]
 
@@ -19,6 +22,35 @@ Array = np.ndarray[Any, Any]
 _SMALL: Final = 1 << 15
 _EXACT: Final = 1 << 53  # integers up to this size are exact in float64
 _HALF: Final = 16
+
+
+@functools.cache
+def _precedence(dtype: DType) -> tuple[Any, ...]:
+    part = dtype.real_part
+    finfo: Any = ml_dtypes.finfo
+    limits = finfo(part.numpy) if part.real else None
+    return (
+        dtype.kind == "complex",
+        limits.maxexp if limits is not None else -math.inf,
+        limits.nmant if limits is not None else -math.inf,
+        dtype.bits,
+        dtype.kind == "int",
+    )
+
+
+@functools.cache
+def product_dtype(lhs: DType, rhs: DType) -> DType:
+    """The element type in which XLA multiplies two: complex before real, the larger range, the wider, signed."""
+    return max(lhs, rhs, key=_precedence)
+
+
+@functools.cache
+def compute_dtype(lhs: DType, rhs: DType, preferred: DType) -> DType:
+    """The element type of the sums: a wider one than the result's stays until the end."""
+    return product_dtype(product_dtype(lhs, rhs), preferred)
+
+
+# --- products ------------------------------------------------------------------------------------
 
 
 def product(x: Array, y: Array, dtype: DType) -> Array:
