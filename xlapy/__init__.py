@@ -21,6 +21,7 @@ from xlapy.differentiation import value_and_grad as value_and_grad
 from xlapy.differentiation import vjp as vjp
 from xlapy.interchange.export import Artifact as Artifact
 from xlapy.interchange.export import export as export
+from xlapy.interchange.hlo import from_hlo as from_hlo
 from xlapy.interchange.imported import from_stablehlo as from_stablehlo
 from xlapy.numpy import UniqueAll as UniqueAll
 from xlapy.numpy import UniqueCounts as UniqueCounts

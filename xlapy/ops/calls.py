@@ -29,7 +29,7 @@ __all__ = [
     "composite_call_op",
     "dictionary_text",
     "infer_call",
-    "is_balanced",
+    "is_dictionary",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -131,7 +131,7 @@ def infer_composite_call(
     )
     text = composite_attributes
     require(
-        type(text) is str and text.startswith("{") and text.endswith("}") and is_balanced(text),
+        type(text) is str and is_dictionary(text),
         "I3", "composite_attributes must be the text of a dictionary, such as '{n = 1 : i32}'", text,
     )  # fmt: skip
     return decomposition.result_specs
@@ -140,8 +140,10 @@ def infer_composite_call(
 _PAIRS: Final = {")": "(", "]": "[", "}": "{", ">": "<"}
 
 
-def is_balanced(text: str) -> bool:
-    """Whether brackets match and the dictionary ends with the text, so that it cannot run into what follows."""
+def is_dictionary(text: str) -> bool:
+    """Whether a text is one pair of braces with all brackets in it matched: it cannot run into what follows it."""
+    if not text.startswith("{") or not text.endswith("}"):
+        return False
     pending: list[str] = []
     quoted = escaped = False
     for i, char in enumerate(text):

@@ -17,7 +17,7 @@ from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader, split_text
 
-from .calls import dictionary_text, is_balanced
+from .calls import dictionary_text, is_dictionary
 from .internal import layout_of
 from .library_calls import LIBRARY
 from .rules import not_differentiable, unsupported
@@ -55,7 +55,7 @@ def infer_custom_call(
     require_dtype(
         type(has_side_effect) is bool, "I3", "has_side_effect must be a bool", has_side_effect
     )
-    ok = type(backend_config) is str and (api_version != TYPED or is_balanced(backend_config))
+    ok = type(backend_config) is str and (api_version != TYPED or is_dictionary(backend_config))
     require(
         ok,
         "I4",

@@ -10,7 +10,7 @@ import numpy as np
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import XlaBuilder
-from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.computation import Computation, Instruction, Value, subcomputations
 from xlapy.trace.mode import using
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import replay
@@ -33,7 +33,10 @@ def has_side_effect(instruction: Instruction) -> bool:
     for value in (*instruction.operands, *instruction.results):
         if type(value.spec) is not TensorSpec and "token" in value.spec.mlir:
             return instruction.op.name not in ("after_all", "tuple", "get_tuple_element")
-    return bool(instruction.params.get("has_side_effect"))
+    params = instruction.params
+    if params.get("has_side_effect"):
+        return True
+    return any(has_side_effect(i) for c in subcomputations(params) for i in c.instructions)
 
 
 def eliminate_dead(computation: Computation) -> Computation:

@@ -1,0 +1,90 @@
+"""Cases of custom_call."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cases import ErrorCase, OpCase, body
+from xlapy import ops
+from xlapy.specs import parse_spec
+
+SKIP = {"reference": "StableHLO's interpreter knows no custom calls"}
+PLAIN = {
+    "has_side_effect": False, "backend_config": "{}", "api_version": 4, "called_computations": (),
+    "operand_layouts": None, "result_layouts": None, "output_operand_aliases": (),
+}  # fmt: skip
+
+
+def custom(target: str, results: tuple[str, ...], **given: object) -> dict[str, object]:
+    """Parameters of a call."""
+    return {
+        "call_target_name": target,
+        "results": tuple(map(parse_spec, results)),
+        **PLAIN,
+        **given,
+    }
+
+
+def columns(rank: int) -> tuple[int, ...]:
+    """LAPACK's layout: the columns of each matrix lie together."""
+    return (rank - 2, rank - 1, *range(rank - 3, -1, -1))
+
+
+def lapack(
+    target: str, operands: list[np.ndarray], results: tuple[str, ...], **given: object
+) -> OpCase:
+    """A call of one of jaxlib's kernels."""
+    layouts = [columns(x.ndim) if x.ndim > 1 else tuple(range(x.ndim))[::-1] for x in operands]
+    ranks = [parse_spec(r).rank for r in results]
+    matrices = max(ranks)
+    given.setdefault(
+        "result_layouts",
+        tuple(columns(r) if r == matrices else tuple(range(r))[::-1] for r in ranks),
+    )
+    return OpCase(
+        "custom_call", operands, custom(target, results, operand_layouts=tuple(layouts), **given),
+        order=0, tol=1e-4, name=target, skip={**SKIP, "jvp": "no derivative", "vjp": "no derivative", "vmap": "opaque"},
+    )  # fmt: skip
+
+
+generator = np.random.default_rng(7)
+SQUARE = generator.normal(size=(2, 3, 3))
+POSITIVE = SQUARE @ SQUARE.swapaxes(-1, -2) + 2 * np.eye(3)
+HERMITIAN = (SQUARE + 1j * SQUARE[::-1]) @ (SQUARE + 1j * SQUARE[::-1]).conj().swapaxes(
+    -1, -2
+) + 2 * np.eye(3)
+LOWER, UPPER = "{uplo = 76 : ui8}", "{uplo = 85 : ui8}"
+
+CASES: list[OpCase] = [
+    lapack("lapack_dpotrf_ffi", [POSITIVE], ("f64[2,3,3]", "s32[2]"), backend_config=LOWER),
+    lapack("lapack_spotrf_ffi", [POSITIVE.astype("f4")], ("f32[2,3,3]", "s32[2]"), backend_config=UPPER),
+    lapack("lapack_zpotrf_ffi", [HERMITIAN], ("c128[2,3,3]", "s32[2]"), backend_config=LOWER),
+    lapack("lapack_dgetrf_ffi", [SQUARE], ("f64[2,3,3]", "s32[2,3]", "s32[2]")),
+    lapack("lapack_cgetrf_ffi", [HERMITIAN.astype("c8")], ("c64[2,3,3]", "s32[2,3]", "s32[2]")),
+    lapack("lapack_dgeqrf_ffi", [SQUARE], ("f64[2,3,3]", "f64[2,3]")),
+    lapack("lapack_zgeqrf_ffi", [HERMITIAN], ("c128[2,3,3]", "c128[2,3]")),
+    lapack("lapack_dsyevd_ffi", [POSITIVE], ("f64[2,3,3]", "f64[2,3]", "s32[2]"),
+           backend_config="{mode = 86 : ui8, uplo = 76 : ui8}"),
+    lapack("lapack_dtrsm_ffi", [np.tril(POSITIVE), SQUARE], ("f64[2,3,3]",),
+           backend_config="{diag = 78 : ui8, side = 76 : ui8, trans_x = 84 : ui8, uplo = 76 : ui8}"),
+    OpCase(
+        "custom_call", ["f32[2,5]"], custom("TopK", ("f32[2,2]", "s32[2,2]"), api_version=1), order=0, tol=0.0,
+        skip={**SKIP, "pjrt": "XLA makes it from topk itself", "vmap": "opaque"},
+    ),
+]  # fmt: skip
+
+ADD = body(ops.add, "f32[]", "f32[]")
+F = ["f32[2]"]
+ERRORS: list[ErrorCase] = [
+    ErrorCase("custom_call", F, custom("", ("f32[2]",)), "I2"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), has_side_effect=1), "I3"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), backend_config="n = 1"), "I4"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), backend_config="{} {}"), "I4"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), api_version=7), "I5"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), called_computations=(ADD, 1)), "I6"),
+    ErrorCase("custom_call", F, custom("f", ("f32[3]",), output_operand_aliases=(((), 0, ()),)), "I7"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), output_operand_aliases=(((), 1, ()),)), "I7"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",)) | {"results": ("f32[2]",)}, "X1"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), operand_layouts=((0,),)), "X1"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), operand_layouts=((1,),), result_layouts=((0,),)), "X1"),
+]  # fmt: skip
