@@ -45,4 +45,5 @@ ERRORS: list[ErrorCase] = [
     ErrorCase(
         "iota", [], {"shape": (2,), "dtype": as_dtype("pred"), "iota_dimension": 0}, "X1", "number"
     ),
+    ErrorCase("iota", [], {"shape": (-1,), "dtype": as_dtype("s32"), "iota_dimension": 0}, "X2"),
 ]  # fmt: skip

@@ -57,7 +57,7 @@ def bad_pad(
     low: tuple[int, ...] = (0,),
     high: tuple[int, ...] = (0,),
     inner: tuple[int, ...] = (0,),
-) -> ErrorCase:  # noqa: E501
+) -> ErrorCase:
     """A pad that must be refused."""
     params = {"edge_padding_low": low, "edge_padding_high": high, "interior_padding": inner}
     return ErrorCase("pad", operands, params, label)

@@ -196,3 +196,15 @@ def test_reshape_does_not_split_a_varying_dimension() -> None:
     x = builder.parameter(0, "f32[<=8]")
     with pytest.raises(XlapyError, match="X2"):
         ops.reshape(x, (2, 4))
+
+
+@pytest.mark.parametrize("size", [-5, 9, 1000])
+def test_sizes_out_of_bounds_are_cut(size: int) -> None:
+    """XLA by itself would write beyond the array."""
+    found = {}
+    for backend in ("interpreter", "pjrt:cpu"):
+        with xlapy.use_backend(backend):
+            results = xlapy.compile(lambda x, n: shown(cut(x, n)))(X, np.int32(size))
+            found[backend] = [r.numpy() for r in results]
+    for ours, theirs in zip(found["interpreter"], found["pjrt:cpu"], strict=True):
+        np.testing.assert_array_equal(ours, theirs)

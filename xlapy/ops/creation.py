@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.specs import TensorSpec, as_axis, as_int, as_shape, require
+from xlapy.specs import TensorSpec, as_axis, as_int, as_shape, require, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import host_array, scalar_array
 from xlapy.trace.codecs import I64
@@ -101,6 +101,7 @@ def constant(value: Any, dtype: Any = None) -> Tensor:
 def infer_iota(*, shape: tuple[int, ...], dtype: Any, iota_dimension: int) -> TensorSpec:
     """C1: the dimension is one of the result's."""
     spec = TensorSpec(shape, dtype)
+    require_shape(spec.is_static, "X2", "the sizes must be known; use dynamic_iota", shape)
     require(
         0 <= iota_dimension < spec.rank,
         "C1",

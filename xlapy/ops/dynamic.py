@@ -33,10 +33,12 @@ from .rules import broadcast_leading, linear, zero, zeros_of
 from .varying import (
     SIZE,
     checked,
+    known_values,
     lift_sizes,
     read_result,
     require_sizes,
     result_of,
+    within_bound,
     write_with_result,
 )
 
@@ -194,14 +196,22 @@ def batch_set_dimension_size(
     return bind(op, x, length, dimension=dimension + 1, varies=varies)
 
 
+def _safe(size: Any, bound: int, varies: bool) -> Any:
+    """A size that XLA does not fail on: within the bound, or, if it does not vary, the bound itself."""
+    if varies:
+        return within_bound(size, bound)
+    return size if known_values(size) == [bound] else lift(np.int32(bound), (size,))
+
+
 def read_set_dimension_size(reader: Reader, operation: Any) -> Any:
     """Whether the size varies stands in the result's type."""
     dimension = I64.parse(reader.attribute(operation, "dimension"))
     declared = read_result(reader, operation)
     varies = dimension in declared.dynamic or declared.shape[dimension] == DYNAMIC
-    return bind(
-        set_dimension_size_op, *reader.operands(operation), dimension=dimension, varies=varies
-    )
+    x, size = reader.operands(operation)
+    infer_set_dimension_size(x.spec, size.spec, dimension=dimension, varies=varies)
+    size = _safe(size, x.spec.shape[dimension], varies)
+    return bind(set_dimension_size_op, x, size, dimension=dimension, varies=varies)
 
 
 def write_set_dimension_size(writer: Writer, instruction: Any) -> None:
@@ -263,7 +273,9 @@ def set_dimension_size(operand: Any, val: Any, dimension: int) -> Tensor:
     x = lift(operand)
     axis = as_axis(dimension, x.ndim, "X3")
     whole = type(val) is int and val == x.shape[axis]
-    size = lift(np.int32(val)) if type(val) is int else lift(val)
+    size = lift(val, (x,)) if not isinstance(val, int) else lift(np.int32(val), (x,))
+    infer_set_dimension_size(x.spec, size.spec, dimension=axis, varies=not whole)
+    size = _safe(size, x.shape[axis], not whole)
     result: Tensor = bind(set_dimension_size_op, x, size, dimension=axis, varies=not whole)
     return result
 

@@ -452,6 +452,16 @@ def infer_dynamic_gather(
         f"offset_dims must be in [0, {result.rank})",
         offset,
     )
+    for label, dims in (
+        ("C8", params["collapsed_slice_dims"]),
+        ("C11", params["operand_batching_dims"]),
+    ):
+        require(
+            all(0 <= d < x.rank for d in dims),
+            label,
+            f"dropped dimensions must be in [0, {x.rank})",
+            dims,
+        )
     require(len(set(dropped)) == len(dropped), "C6", "dropped dimensions must be unique", dropped)
     sizes = [
         m if m != DYNAMIC else max(n, 0) for m, n in zip(_sizes_of(result, params, x.rank), x.shape)
@@ -636,7 +646,7 @@ def dynamic_gather(
     result: Tensor = bind(
         dynamic_gather_op,
         x,
-        lift(start_indices),
+        lift(start_indices, (x,)),
         lift_sizes(slice_sizes),
         index_vector_dim=as_int(dimension_numbers.index_vector_dim, "index_vector_dim", "C2"),
         indices_are_sorted=bool(indices_are_sorted),

@@ -515,11 +515,12 @@ def gather(
     Tensor([[5, 6],
             [1, 2]], s32[2,2])
     """
+    x = lift(operand)
     numbers = dimension_numbers
     result: Tensor = bind(
         gather_op,
-        lift(operand),
-        lift(start_indices),
+        x,
+        lift(start_indices, (x,)),
         offset_dims=as_ints(numbers.offset_dims, "offset_dims", "C5"),
         collapsed_slice_dims=as_ints(numbers.collapsed_slice_dims, "collapsed_slice_dims", "C8"),
         operand_batching_dims=as_ints(

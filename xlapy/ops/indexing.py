@@ -312,9 +312,11 @@ def _starts(start_indices: Any, x: Tensor) -> list[Any]:
     given = list(start_indices) if isinstance(start_indices, Sequence) else [start_indices]
     like = next((i for i in given if isinstance(i, Tensor)), None)
     return [
-        lift(i, () if like is None or not isinstance(i, int) else (like,))
-        if isinstance(i, Tensor | int)
-        else lift(host_array(i))
+        lift(i, (like,))
+        if isinstance(i, int) and like is not None
+        else lift(host_array(i), (x,))
+        if not isinstance(i, Tensor)
+        else i
         for i in given
     ]
 

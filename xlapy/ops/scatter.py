@@ -556,7 +556,7 @@ def scatter(
     results = bind(
         scatter_op,
         *inputs,
-        lift(scatter_indices),
+        lift(scatter_indices, inputs),
         *new,
         update_computation=body,
         update_window_dims=as_ints(numbers.update_window_dims, "update_window_dims", "C8"),

@@ -262,7 +262,7 @@ def _infer_varying(x: TensorSpec, shape: Ints) -> TensorSpec:
     )
     if DYNAMIC in x.shape or DYNAMIC in shape:
         require_shape(
-            shape.count(DYNAMIC) <= 1 and not x.dynamic,
+            shape.count(DYNAMIC) <= 1 and DYNAMIC in x.shape,
             "X2",
             "a size that is not known must come from one that is not known",
             shape,

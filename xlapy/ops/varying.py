@@ -101,11 +101,37 @@ def _evaluate(value: Value, makers: dict[Value, Instruction]) -> np.ndarray[Any,
         return np.asarray(instruction.op.kernel(*arrays, out=value.spec, **instruction.params))
 
 
+def within_bound(size: Any, bound: int) -> Any:
+    """A size cut to [0, bound], unless it is known to be: beyond it XLA writes into foreign memory."""
+    known = known_values(size)
+    if known is not None and 0 <= known[0] <= bound:
+        return size
+    maker = _maker(size)
+    if maker is not None and maker.op.name == "clamp":
+        limits = [known_values(Tensor(v.spec, v)) for v in (maker.operands[0], maker.operands[2])]
+        if limits == [[0], [bound]]:
+            return size
+    return bind(lookup("clamp"), lift(0, (size,)), size, lift(bound, (size,)))
+
+
+def _maker(x: Any) -> Instruction | None:
+    """The instruction that a traced tensor comes from."""
+    builder = current_builder()
+    instructions = [] if builder is None else builder.instructions
+    return next((i for i in reversed(instructions) if x.payload in i.results), None)
+
+
 def with_sizes(x: Any, result: TensorSpec, size: Any) -> Any:
     """An array at its bounds cut to the sizes ``size(dimension)`` where the result's vary."""
     for d in result.dynamic:
         if d not in x.spec.dynamic:
-            x = bind(lookup("set_dimension_size"), x, size(d), dimension=d, varies=True)
+            x = bind(
+                lookup("set_dimension_size"),
+                x,
+                within_bound(size(d), result.shape[d]),
+                dimension=d,
+                varies=True,
+            )
     return x
 
 
