@@ -51,7 +51,10 @@ for name in ("max", "min"):
 
 for dtype in INTEGERS:
     values = integers(dtype)
-    for name in ("rem", "pow", "and", "or", "xor"):
+    # Exponents with the top bit set are negative to XLA before jaxlib 0.11, in the unsigned types too.
+    exponents = values if dtype[0] == "s" else values[:3]
+    CASES.append(OpCase("pow", pairs(values, exponents), order=0, tol=0.0, name=f"edges_{dtype}"))
+    for name in ("rem", "and", "or", "xor"):
         CASES.append(OpCase(name, pairs(values), order=0, tol=0.0, name=f"edges_{dtype}"))
     width = int(dtype[1:])
     counts = [0, 1, width - 1, width, width + 1, -1]
@@ -93,7 +96,7 @@ CASES.append(OpCase("complex", ["f64[2,3]", "f64[2,3]"]))
 CHLO = {"reference": "StableHLO's interpreter has no CHLO and aborts"}
 TRAPS = {"reference": "StableHLO's interpreter divides integers by 0 and dies"}
 POWER = {"reference": "XLA reads the low 6 bits of an integer exponent only"}
-POWERS = tuple(f"edges_{d}" for d in ("s16", "s32", "s64", "u8", "u16", "u32", "u64"))
+POWERS = tuple(f"edges_{d}" for d in ("s16", "s32", "s64"))
 WHOLE = tuple(f"edges_{d}" for d in INTEGERS)
 
 
