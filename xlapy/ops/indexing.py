@@ -9,7 +9,7 @@ import numpy as np
 
 from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
-from xlapy.trace.builder import host_array, lift
+from xlapy.trace.builder import lift, scalar_array
 from xlapy.trace.codecs import I64_ARRAY
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import bind
@@ -311,14 +311,13 @@ def _starts(start_indices: Any, x: Tensor) -> list[Any]:
         start_indices = list(start_indices)
     given = list(start_indices) if isinstance(start_indices, Sequence) else [start_indices]
     like = next((i for i in given if isinstance(i, Tensor)), None)
-    return [
-        lift(i, (like,))
-        if isinstance(i, int) and like is not None
-        else lift(host_array(i), (x,))
-        if not isinstance(i, Tensor)
-        else i
-        for i in given
-    ]
+    return [_start(i, like, x) for i in given]
+
+
+def _start(index: Any, like: Tensor | None, x: Tensor) -> Tensor:
+    if type(index) is int:
+        return lift(index, (like,)) if like is not None else lift(scalar_array(index), (x,))
+    return lift(index, (x,))
 
 
 def dynamic_slice(operand: Any, start_indices: Any, size_indices: int | Sequence[int]) -> Tensor:
