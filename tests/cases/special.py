@@ -36,9 +36,9 @@ COARSE = 0.3
 CASES: list[OpCase] = []
 for name, (domain, complex_domain) in FUNCTIONS.items():
     for dtype in FLOATS:
-        CASES.append(
-            OpCase(name, [floats(dtype)], order=0, tol=LOOSE[dtype], name=f"edges_{dtype}")
-        )
+        # digamma(0) is nan to XLA before jaxlib 0.11, and infinite afterwards.
+        given = floats(dtype)[2:] if name == "digamma" else floats(dtype)
+        CASES.append(OpCase(name, [given], order=0, tol=LOOSE[dtype], name=f"edges_{dtype}"))
     inside = np.linspace(*domain, 9)
     if name not in WIDE_ONLY:
         for dtype in EIGHT_BITS[:2]:

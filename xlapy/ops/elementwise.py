@@ -177,8 +177,8 @@ pow_op: Op = binary(
 def pow(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """`lhs` to the power of `rhs`.
 
-    Anything to the power of 0 is 1. An integer to a negative power is 0, except for 1 and -1, and only the low
-    6 bits of its exponent count, as in XLA. A negative float to a power that is not whole is nan.
+    Anything to the power of 0 is 1. An integer to a negative power is 0, except for 1 and -1, and of its
+    exponent only the low 6 bits count, as in XLA. A negative float to a power that is not whole is nan.
 
     Examples
     --------
