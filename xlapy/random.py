@@ -84,10 +84,13 @@ def _word(k: Tensor, i: int) -> Tensor:
 
 
 def _checked_key(k: Any) -> Tensor:
-    k = as_tensor(k)
-    if k.spec is not _KEY:
-        raise DTypeError(f"a key must be u32[2], as xlapy.random.key makes it; got {k.spec} [X1]")
-    return k
+    found = as_tensor(k)
+    if found.spec is not _KEY:
+        raise DTypeError(
+            f"a key must be u32[2], as xlapy.random.key makes it; got {found.spec} [X1]\n"
+            "  use vmap for several keys"
+        )
+    return found
 
 
 def _words(k: Any, count: int) -> Tensor:

@@ -26,7 +26,7 @@ from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import HostCallbacks, to_stablehlo
 
-__all__ = ["binary_operator", "clear_staged", "composite", "run", "scalar_payload", "stage"]
+__all__ = ["binary_operator", "clear_staged", "composite", "run", "scalar_payload", "stage", "unary_operator"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LIMIT: Final = 4096
@@ -317,26 +317,62 @@ def binary_operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], C
     table = getattr(function, "table", {})
 
     def forward(x: Any, y: Any, /) -> Any:
-        if current_builder() is None:
+        builder = current_builder()
+        if builder is None:
             try:
                 execute, placed = table[x.placed, y.placed]
             except (AttributeError, KeyError):
                 pass
             else:
                 return Tensor(placed, execute((x.payload, y.payload))[0])
-        if isinstance(y, OPERANDS):
-            return function(x, y)
-        return NotImplemented
+        if not isinstance(y, OPERANDS):
+            return NotImplemented
+        result = function(x, y)
+        if builder is not None and builder.weak:
+            _keep_weak(builder, result, x, y)
+        return result
 
     def reflected(x: Any, y: Any, /) -> Any:
-        if isinstance(y, OPERANDS):
-            return function(y, x)
-        return NotImplemented
+        if not isinstance(y, OPERANDS):
+            return NotImplemented
+        result = function(y, x)
+        builder = current_builder()
+        if builder is not None and builder.weak:
+            _keep_weak(builder, result, x, y)
+        return result
 
     for made in (forward, reflected):
         made.__name__ = made.__qualname__ = function.__name__
         made.__doc__ = function.__doc__
     return forward, reflected
+
+
+def unary_operator(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one array as an operator of `Tensor`."""
+
+    def operator(x: Any, /) -> Any:
+        result = function(x)
+        builder = current_builder()
+        if builder is not None and builder.weak:
+            _keep_weak(builder, result, x)
+        return result
+
+    operator.__name__ = operator.__qualname__ = function.__name__
+    operator.__doc__ = function.__doc__
+    return operator
+
+
+def _keep_weak(builder: XlaBuilder, result: Any, *operands: Any) -> None:
+    """What operators make of Python scalars is a Python scalar outside a trace, and so counts as one within it."""
+    weak = builder.weak
+    for x in operands:
+        if type(x) is not Tensor:
+            if type(x) not in _PYTHON_SCALARS:
+                return
+        elif x.payload not in weak:
+            return
+    for x in result if type(result) is tuple else (result,):
+        weak.add(x.payload)
 
 
 def _general(

@@ -257,8 +257,8 @@ def pow(x: Any, y: Any, /) -> Tensor:
     --------
     >>> xlapy.pow(xlapy.asarray([1.0, 2.0, 3.0]), 2)
     Tensor([1., 4., 9.], f32[3])
-    >>> xlapy.pow(2, xlapy.asarray([0.0, 10.0]))
-    Tensor([1.0e+00, 1.0e+03], f32[2])
+    >>> xlapy.pow(2, xlapy.asarray([0.0, 3.0]))
+    Tensor([1., 8.], f32[2])
     """
     if (type(y) is int or (type(y) is float and y.is_integer())) and -_FEW <= y <= _FEW:
         return _whole_power(x, y)
@@ -549,7 +549,8 @@ def _round(x: Any, decimals: int) -> Tensor:
     if kind == "float":
         return _round_real(x, decimals)
     if kind == "bool" or decimals >= 0:
-        return x
+        same: Tensor = x
+        return same
     unit = 10**-decimals
     if len(str(unit)) > len(str(1 << x.dtype.bits)):
         return filled(x, 0)
@@ -609,7 +610,8 @@ def trunc(x: Any, /) -> Tensor:
     """
     x = as_tensor(x)
     if not x.dtype.inexact:
-        return x
+        same: Tensor = x
+        return same
     negative = _compare(x, filled(x, 0), "LT")
     return call("select", negative, call("ceil", x), call("floor", x))
 
@@ -651,5 +653,6 @@ def conj(x: Any, /) -> Tensor:
     """
     x = as_tensor(x)
     if x.dtype.kind != "complex":
-        return x
+        same: Tensor = x
+        return same
     return call("complex", call("real", x), call("neg", call("imag", x)))

@@ -237,7 +237,8 @@ def truth(x: Any) -> Tensor:
     """Which elements count as true: those that are not 0."""
     x = as_tensor(x)
     if x.dtype is _PRED:
-        return x
+        same: Tensor = x
+        return same
     return compared(x, filled(x, 0), "NE")
 
 

@@ -95,7 +95,7 @@ def to(x: Tensor, where: Any, /, *, stream: Any = None) -> Tensor:
     placement = placement_of(where)
     if type(x.placed) is not Placed:
         x._refuse("it cannot be moved")
-    here = x.placed.placement
+    here = x.placement
     if here is placement:
         return Tensor(x.placed, x.payload)
     backend: Any = placement.backend
@@ -137,7 +137,7 @@ def asarray(
     --------
     >>> xlapy.asarray([[1, 2], [3, 4]]), xlapy.asarray(0.5), xlapy.asarray([1, 0], "bf16")
     (Tensor([[1, 2],
-            [3, 4]], s32[2,2]), Tensor(0.5, f32[]), Tensor([1, 0], bf16[2]))
+            [3, 4]], s32[2,2]), Tensor(0.5, f32[]), Tensor([1., 0.], bf16[2]))
     >>> xlapy.asarray(np.arange(3.0), device="interpreter").backend.name
     'interpreter'
     """
@@ -315,7 +315,7 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any, device: Any = None) ->
         return _broadcast(x, shape) if x.shape != shape else x
     single = _host_values(value, None if dtype is None else as_dtype(dtype))
     if current_builder() is not None and device is None:
-        result: Tensor = constant_of(TensorSpec(shape, as_dtype(single.dtype)), single[()])
+        result: Tensor = constant_of(TensorSpec(shape, as_dtype(single.dtype)), single.item())
         return result
     return put(np.broadcast_to(single, shape), placement_of(device))
 

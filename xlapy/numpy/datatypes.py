@@ -9,7 +9,7 @@ from typing import Any, final
 import ml_dtypes
 import numpy as np
 
-from xlapy.dtypes import DType, as_dtype
+from xlapy.dtypes import DType, as_dtype, promote
 from xlapy.errors import DTypeError
 from xlapy.specs import as_shape
 from xlapy.specs import broadcast_shapes as broadcast_of_shapes
@@ -132,7 +132,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     source = from_.dtype if type(from_) is Tensor else as_dtype(from_)
     target = as_dtype(to)
     try:
-        return promotion.promote(source, target) is target
+        return promote(source, target) is target
     except DTypeError:
         return False
 
@@ -215,7 +215,7 @@ def finfo(type: Any, /) -> FloatLimits:
     dtype = _dtype_of(type).real_part
     if dtype.kind != "float":
         raise DTypeError(f"finfo: the element type must be a floating-point one; got {dtype} [X1]")
-    info = ml_dtypes.finfo(dtype.numpy)
+    info: Any = ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
     return FloatLimits(
         dtype.bits,
         float(info.eps),

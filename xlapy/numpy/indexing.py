@@ -260,14 +260,14 @@ def getitem(x: Tensor, index: Any, /) -> Tensor:
         kind = type(index)
         try:
             if kind is int:
-                size = placed.spec.shape[0]
+                size = x.shape[0]
                 if -size <= index < size:
                     if index < 0:
                         index += size
                     found: Tensor = _row(x, place_tensor(index, placed.placement))
                     return found
             elif kind is slice and index.step is None:
-                size = placed.spec.shape[0]
+                size = x.shape[0]
                 start, stop, _ = index.indices(size)
                 if 0 < stop - start < size:
                     found = _rows(x, place_tensor(start, placed.placement), stop - start)

@@ -482,7 +482,8 @@ def _pad(x: Any, value: Any, pairs: tuple[tuple[int, ...], ...], mode: str) -> T
         return padded(x, value, [a for a, _ in widths], [b for _, b in widths])
     for axis, (before, after) in enumerate(widths):
         x = _extend(x, axis, before, after, mode)
-    return x
+    same: Tensor = x
+    return same
 
 
 def padded(x: Tensor, value: Tensor, low: Sequence[int], high: Sequence[int]) -> Tensor:

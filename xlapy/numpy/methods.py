@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlapy import tensor
-from xlapy.staging import binary_operator
+from xlapy.staging import binary_operator, unary_operator
 
 from . import arithmetic, comparison
 
@@ -57,13 +57,13 @@ def _install() -> None:
         updates,
     )
 
-    attributes = _operators()
+    attributes: dict[str, Any] = _operators()
     attributes["__matmul__"], attributes["__rmatmul__"] = binary_operator(contraction.matmul)
     attributes |= {
-        "__neg__": arithmetic.negative,
-        "__pos__": arithmetic.positive,
-        "__abs__": arithmetic.abs,
-        "__invert__": comparison.bitwise_invert,
+        "__neg__": unary_operator(arithmetic.negative),
+        "__pos__": unary_operator(arithmetic.positive),
+        "__abs__": unary_operator(arithmetic.abs),
+        "__invert__": unary_operator(comparison.bitwise_invert),
         "__round__": lambda x, digits=None: arithmetic.round(x, digits or 0),
         "__getitem__": indexing.getitem,
         "__setitem__": updates.setitem,
@@ -84,7 +84,7 @@ def _install() -> None:
     ):
         for name in names.split():
             attributes[name] = getattr(module, name)
-    functions = {
+    functions: dict[str, Any] = {
         "transpose": shaping.permute_dims,
         "matrix_transpose": shaping.matrix_transpose,
         "__array_namespace__": namespace.namespace_of,

@@ -110,7 +110,7 @@ def inexact(x: Any) -> Tensor:
 
 def convert(x: Tensor, dtype: DType) -> Tensor:
     """The tensor with another element type; itself where it has it already."""
-    if x.placed.spec.dtype is dtype:
+    if x.spec.dtype is dtype:
         return x
     result: Tensor = bind(lookup("convert_element_type"), x, dtype=dtype)
     return result
@@ -124,13 +124,13 @@ def call(name: str, *operands: Any, **params: Any) -> Tensor:
 
 def filled(like: Tensor, value: bool | int | float | complex) -> Tensor:
     """A constant of a tensor's shape and element type."""
-    result: Tensor = constant_of(like.placed.spec, value)
+    result: Tensor = constant_of(like.spec, value)
     return result
 
 
 def broadcast_to_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """The tensor repeated to a shape by numpy's rules; itself where it has it already."""
-    own = x.placed.spec.shape
+    own: tuple[int, ...] = x.spec.shape
     if own == shape:
         return x
     offset = len(shape) - len(own)
@@ -234,7 +234,7 @@ def operand(x: Any) -> Any:
 def at_dtype(x: Any, dtype: DType) -> Tensor:
     """What `operand` gave, as a tensor of an element type."""
     if type(x) is Tensor:
-        if not x.placed.spec.rank and is_weak(x):
+        if not x.spec.rank and is_weak(x):
             weak_dtype(weak_value(x), dtype)  # must fit
         return convert(x, dtype)
     if dtype.integer:

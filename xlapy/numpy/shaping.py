@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from xlapy.errors import ConstraintError, ShapeError
 from xlapy.specs import as_axes, as_axis, as_int, as_ints, as_shape
 from xlapy.specs import broadcast_shapes as broadcast_of_shapes
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
+from xlapy.trace.mode import current_builder
 
 from .promotion import as_tensor, broadcast_to_shape, call, filled
 
@@ -370,7 +373,8 @@ def _rot90(x: Any, k: int, axes: tuple[int, ...]) -> Tensor:
     if k == 2:
         return call("rev", x, dimensions=plane)
     if k == 0:
-        return x
+        same: Tensor = x
+        return same
     order = list(range(x.ndim))
     order[first], order[second] = order[second], order[first]
     if k == 1:
@@ -402,10 +406,11 @@ def roll(
     """
     axes = None if axis is None else as_ints(axis, "axis")
     shifts = list(shift) if isinstance(shift, tuple | list) else [shift]
-    for s in shifts:
-        if type(s) is not Tensor:
-            as_int(s, "shift")
-    return _roll(x, [s if type(s) is Tensor else int(s) for s in shifts], axes)
+    steps: list[Any] = [s if type(s) is Tensor else as_int(s, "shift") for s in shifts]
+    if current_builder() is None:
+        # One program for all distances.
+        steps = [s if type(s) is Tensor else np.asarray(s, np.int32) for s in steps]
+    return _roll(x, steps, axes)
 
 
 @composite(arrays=2, nested=True)
@@ -427,7 +432,8 @@ def _roll(x: Any, shifts: list[Any], axis: tuple[int, ...] | None) -> Tensor:
         shifts, axis = shifts * (count // len(shifts)), axis * (count // len(axis))
     for s, a in zip(shifts, axis, strict=True):
         x = _roll_along(x, s, as_axis(a, x.ndim))
-    return x
+    same: Tensor = x
+    return same
 
 
 def _roll_along(x: Tensor, shift: Any, axis: int) -> Tensor:

@@ -27,7 +27,7 @@ def exp(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.exp(xlapy.asarray([0.0, 1.0]))
-    OUT_exp
+    Tensor([1.       , 2.7182817], f32[2])
     """
     return call("exp", inexact(x))
 
@@ -39,7 +39,7 @@ def expm1(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.expm1(xlapy.asarray([0.0, 1e-6]))
-    OUT_expm1
+    Tensor([0.0000000e+00, 1.0000005e-06], f32[2])
     """
     return call("expm1", inexact(x))
 
@@ -51,7 +51,7 @@ def exp2(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.exp2(xlapy.asarray([0.0, 3.0]))
-    OUT_exp2
+    Tensor([1., 8.], f32[2])
     """
     x = inexact(x)
     return call("pow", filled(x, 2), x)
@@ -64,7 +64,7 @@ def log(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.log(xlapy.asarray([1.0, 10.0]))
-    OUT_log
+    Tensor([0.       , 2.3025851], f32[2])
     """
     return call("log", inexact(x))
 
@@ -76,7 +76,7 @@ def log1p(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.log1p(xlapy.asarray([0.0, 1e-6]))
-    OUT_log1p
+    Tensor([0.000000e+00, 9.999995e-07], f32[2])
     """
     return call("log1p", inexact(x))
 
@@ -88,7 +88,7 @@ def log2(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.log2(xlapy.asarray([1.0, 8.0]))
-    OUT_log2
+    Tensor([0., 3.], f32[2])
     """
     return _log_to_base(inexact(x), 2)
 
@@ -99,8 +99,8 @@ def log10(x: Any, /) -> Tensor:
 
     Examples
     --------
-    >>> xlapy.log10(xlapy.asarray([1.0, 100.0]))
-    OUT_log10
+    >>> xlapy.log10(xlapy.asarray([1.0, 1000.0]))
+    Tensor([0., 3.], f32[2])
     """
     return _log_to_base(inexact(x), 10)
 
@@ -112,7 +112,7 @@ def sqrt(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.sqrt(xlapy.asarray([4.0, 9.0]))
-    OUT_sqrt
+    Tensor([2., 3.], f32[2])
     """
     return call("sqrt", inexact(x))
 
@@ -124,7 +124,7 @@ def rsqrt(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.rsqrt(xlapy.asarray([4.0, 16.0]))
-    OUT_rsqrt
+    Tensor([0.5 , 0.25], f32[2])
     """
     return call("rsqrt", inexact(x))
 
@@ -136,7 +136,7 @@ def cbrt(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.cbrt(xlapy.asarray([8.0, -27.0]))
-    OUT_cbrt
+    Tensor([ 2., -3.], f32[2])
     """
     return call("cbrt", inexact(x))
 
@@ -148,7 +148,7 @@ def sin(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.sin(xlapy.asarray([0.0, 1.0]))
-    OUT_sin
+    Tensor([0.        , 0.84147096], f32[2])
     """
     return call("sin", inexact(x))
 
@@ -160,7 +160,7 @@ def cos(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.cos(xlapy.asarray([0.0, 1.0]))
-    OUT_cos
+    Tensor([1.       , 0.5403023], f32[2])
     """
     return call("cos", inexact(x))
 
@@ -172,7 +172,7 @@ def tan(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.tan(xlapy.asarray([0.0, 1.0]))
-    OUT_tan
+    Tensor([0.       , 1.5574077], f32[2])
     """
     return call("tan", inexact(x))
 
@@ -184,7 +184,7 @@ def asin(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.asin(xlapy.asarray([0.0, 1.0]))
-    OUT_asin
+    Tensor([0.       , 1.5707964], f32[2])
     """
     return call("asin", inexact(x))
 
@@ -196,7 +196,7 @@ def acos(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.acos(xlapy.asarray([1.0, 0.0]))
-    OUT_acos
+    Tensor([0.       , 1.5707964], f32[2])
     """
     return call("acos", inexact(x))
 
@@ -208,7 +208,7 @@ def atan(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.atan(xlapy.asarray([0.0, 1.0]))
-    OUT_atan
+    Tensor([0.       , 0.7853981], f32[2])
     """
     return call("atan", inexact(x))
 
@@ -220,7 +220,7 @@ def sinh(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.sinh(xlapy.asarray([0.0, 1.0]))
-    OUT_sinh
+    Tensor([0.       , 1.1752012], f32[2])
     """
     return call("sinh", inexact(x))
 
@@ -232,7 +232,7 @@ def cosh(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.cosh(xlapy.asarray([0.0, 1.0]))
-    OUT_cosh
+    Tensor([1.       , 1.5430806], f32[2])
     """
     return call("cosh", inexact(x))
 
@@ -244,7 +244,7 @@ def tanh(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.tanh(xlapy.asarray([0.0, 1.0]))
-    OUT_tanh
+    Tensor([0.       , 0.7615942], f32[2])
     """
     return call("tanh", inexact(x))
 
@@ -256,7 +256,7 @@ def asinh(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.asinh(xlapy.asarray([0.0, 1.0]))
-    OUT_asinh
+    Tensor([0.        , 0.88137364], f32[2])
     """
     return call("asinh", inexact(x))
 
@@ -268,7 +268,7 @@ def acosh(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.acosh(xlapy.asarray([1.0, 2.0]))
-    OUT_acosh
+    Tensor([0.      , 1.316958], f32[2])
     """
     return call("acosh", inexact(x))
 
@@ -280,7 +280,7 @@ def atanh(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.atanh(xlapy.asarray([0.0, 0.5]))
-    OUT_atanh
+    Tensor([0.        , 0.54930615], f32[2])
     """
     return call("atanh", inexact(x))
 
@@ -292,7 +292,7 @@ def erf(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.erf(xlapy.asarray([0.0, 1.0]))
-    OUT_erf
+    Tensor([0.        , 0.84270084], f32[2])
     """
     return call("erf", inexact(x))
 
@@ -304,7 +304,7 @@ def erfc(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.erfc(xlapy.asarray([0.0, 4.0]))
-    OUT_erfc
+    Tensor([1.0000000e+00, 1.5417259e-08], f32[2])
     """
     return call("erfc", inexact(x))
 
@@ -316,14 +316,24 @@ def sigmoid(x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.sigmoid(xlapy.asarray([0.0, 2.0]))
-    OUT_sigmoid
+    Tensor([0.5     , 0.880797], f32[2])
     """
     return call("logistic", inexact(x))
 
 
 def _log_to_base(x: Tensor, base: int) -> Tensor:
+    """log(x) / log(base), exact where x is a power of the base."""
     y = call("log", x)
-    return call("div", y, filled(y, math.log(base)))
+    y = call("div", y, filled(y, math.log(base)))
+    if x.dtype.kind != "float":
+        return y
+    whole = call("round_nearest_even", y)
+    power = call("pow", filled(x, base), whole)
+    exact = call("compare", power, x, comparison_direction="EQ")
+    # Added as a constant, so that the derivative stays that of the quotient.
+    exact = call("and", exact, call("is_finite", y))
+    error = call("select", exact, call("sub", whole, y), filled(y, 0))
+    return call("add", y, call("stop_gradient", error))
 
 
 @composite(arrays=2)
@@ -333,7 +343,7 @@ def atan2(y: Any, x: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.atan2(xlapy.asarray([1.0, 0.0]), xlapy.asarray([1.0, -1.0]))
-    OUT_atan2
+    Tensor([0.7853982, 3.1415927], f32[2])
     """
     return call("atan2", *meet_inexact(y, x))
 
@@ -345,7 +355,7 @@ def logaddexp(x: Any, y: Any, /) -> Tensor:
     Examples
     --------
     >>> xlapy.logaddexp(xlapy.asarray([1000.0]), 1000.0)
-    OUT_logaddexp
+    Tensor([1000.6932], f32[1])
     """
     x, y = meet_inexact(x, y)
     larger = call("max", x, y)
