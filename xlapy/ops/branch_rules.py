@@ -16,7 +16,7 @@ from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.zeros import zeros_of
 
-from .residuals import Backward, Split, scatter_back, zeros_for
+from .residuals import Backward, Split, scatter_back, varying_results, zeros_for
 
 __all__ = ["CallRules", "CaseRules", "Fused", "call_ad", "case_ad", "tangent_flags"]
 
@@ -251,9 +251,7 @@ class CaseRules(Fused):
         index, *rest = operands
         flags = tangent_flags(tangents[1:], rest)
         branches: tuple[Computation, ...] = params["branches"]
-        varying = [
-            any(f) for f in zip(*[jvp_computation(b, flags)[1] for b in branches], strict=True)
-        ]
+        varying = [any(f) for f in zip(*[varying_results(b, flags) for b in branches], strict=True)]
         derived = tuple(jvp_computation(b, flags, varying)[0] for b in branches)
         given = [t for t, f in zip(tangents[1:], flags, strict=True) if f]
         outs = bind(op, index, *rest, *given, branches=derived)

@@ -108,13 +108,13 @@ def batch_while(
     body: Computation,
 ) -> Any:
     """All rows in one loop. Where each row has a condition of its own, rows that are done keep their state."""
-    flags = _closure(body, list(is_batched), size)
-    cond_batched, (each_its_own,) = batch_computation(cond, flags, size)
+    flags = _closure(body, list(is_batched))
+    (each_its_own,) = _depends(cond, flags)
     if each_its_own:
         # Whatever changes has to stop changing row by row.
         changing = [r is not p for r, p in zip(body.results, body.parameters, strict=True)]
-        flags = _closure(body, [f or c for f, c in zip(flags, changing, strict=True)], size)
-        cond_batched, _ = batch_computation(cond, flags, size, [True])
+        flags = _closure(body, [f or c for f, c in zip(flags, changing, strict=True)])
+    cond_batched, _ = batch_computation(cond, flags, size, [each_its_own])
     body_batched, _ = batch_computation(body, flags, size, flags)
     state = [
         _repeat(x, size) if f and not b else x
@@ -127,11 +127,19 @@ def batch_while(
     return tuple(o if f else _repeat(o, size) for o, f in zip(outs, flags, strict=True))
 
 
-def _closure(body: Computation, flags: list[bool], size: int) -> list[bool]:
+def _depends(computation: Computation, flags: Sequence[bool]) -> list[bool]:
+    """Which results are batched: all those of an operation with a batched operand are, as `batch_computation` has it."""
+    batched = {v for v, f in zip(computation.parameters, flags, strict=True) if f}
+    for instruction in computation.instructions:
+        if not batched.isdisjoint(instruction.operands):
+            batched.update(instruction.results)
+    return [v in batched for v in computation.results]
+
+
+def _closure(body: Computation, flags: list[bool]) -> list[bool]:
     """Which entries of the state are batched once the loop has gone round."""
     while True:
-        _, found = batch_computation(body, flags, size)
-        grown = [f or g for f, g in zip(flags, found, strict=True)]
+        grown = [f or g for f, g in zip(flags, _depends(body, flags), strict=True)]
         if grown == flags:
             return flags
         flags = grown
@@ -169,7 +177,7 @@ def _stop_by_row(
         return _any(arguments[-1])
 
     specs = [*[x.spec for x in state], going.spec]
-    outs = bind(
+    outs: Sequence[Any] = bind(
         op,
         *state,
         going,

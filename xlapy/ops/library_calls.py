@@ -61,7 +61,8 @@ def _cholesky(x: Array) -> tuple[Array, int]:
     size = len(x)
     for j in range(size):
         square = (x[j, j] - np.sum(np.abs(factor[j, :j]) ** 2)).real
-        if not square > 0:
+        if square <= 0:  # which nan is not
+            factor[j, j] = square
             return factor, j + 1
         factor[j, j] = np.sqrt(square)
         below = x[j + 1 :, j] - factor[j + 1 :, :j] @ factor[j, :j].conj()
@@ -254,7 +255,7 @@ def _plain(rest: Sequence[Array], attributes: Attributes, what: str) -> None:
 
 def _lapack() -> dict[str, Callable[..., Any]]:
     table: dict[str, Callable[..., Any]] = {}
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "potrf": potrf,
         "getrf": getrf,
         "geqrf": geqrf,

@@ -395,7 +395,8 @@ def _go_back_checkpointed(
         return [outs[i] for i in changing]
 
     def stretch(number: Any, level: Any, rounds: Any, *rest: Any) -> Sequence[Any]:
-        cts, unchanging = rest[:several], rest[several : several + fixed]
+        cts: Sequence[Any] = rest[:several]
+        unchanging = rest[several : several + fixed]
         checkpoints = rest[several + fixed :]
         first = _op("shift_left", number, level)
         end = _op("min", _op("add", first, _op("shift_left", 1, level)), rounds)

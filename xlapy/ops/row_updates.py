@@ -68,9 +68,9 @@ def work_in_place(computation: Computation) -> Computation:
                 outs = _PARTS[producer.op.name][1](environment[whole], given, producer.params)
             else:
                 outs = bind(instruction.op, *operands, **instruction.params)
-        outs = outs if type(outs) is tuple else (outs,)
-        environment.update(zip(instruction.results, outs, strict=True))
-        return outs
+        results: tuple[Any, ...] = outs if type(outs) is tuple else (outs,)
+        environment.update(zip(instruction.results, results, strict=True))
+        return results
 
     with using(builder):
         results = replay(computation, arguments, apply)

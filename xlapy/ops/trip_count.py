@@ -128,7 +128,7 @@ def _evaluate(instruction: Instruction, operands: Sequence[Array | None]) -> dic
         or instruction.op.name in _PER_DEVICE
     ):
         return {}
-    specs = tuple(v.spec for v in instruction.results)
+    specs: tuple[Any, ...] = tuple(v.spec for v in instruction.results)
     try:
         several = (
             type(
@@ -226,11 +226,10 @@ def values_by_round(
     if rounds > _ROUNDS:
         return None
     values = []
+    specs: list[Any] = [v.spec for v in computation.parameters]
     for turn in range(rounds):
         state = {
-            i: np.asarray(counting[i][0] + turn * counting[i][1]).astype(
-                computation.parameters[i].spec.dtype.numpy
-            )  # type: ignore[union-attr]
+            i: np.asarray(counting[i][0] + turn * counting[i][1]).astype(specs[i].dtype.numpy)
             for i in part.parameters
         }
         found = part.run(state).get(value)
