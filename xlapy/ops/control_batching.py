@@ -128,7 +128,7 @@ def batch_while(
 
 
 def _depends(computation: Computation, flags: Sequence[bool]) -> list[bool]:
-    """Which results are batched: all those of an operation with a batched operand are, as `batch_computation` has it."""
+    """Which results are batched: those of operations with a batched operand, as in `batch_computation`."""
     batched = {v for v, f in zip(computation.parameters, flags, strict=True) if f}
     for instruction in computation.instructions:
         if not batched.isdisjoint(instruction.operands):

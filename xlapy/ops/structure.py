@@ -237,7 +237,7 @@ copy_op = register(Op(
     name="copy",
     section="Copy",
     infer=lambda x: x,
-    hlo=Hlo("mhlo.copy", write=write_copy),
+    hlo=Hlo("mhlo.copy", write=write_copy, decomposition=lambda x: x),
     kernel=lambda x, *, out: x,
     ad=linear(lambda g, x: g),
     batch=lambda op, args, is_batched, size: bind(op, args[0]),
