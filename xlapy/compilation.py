@@ -54,7 +54,13 @@ class _Signature:
 
 
 def _leaf_key(x: Any) -> Any:
-    return x.placed if type(x) is Tensor else x if isinstance(x, TensorSpec) else type(x)
+    if type(x) is Tensor:
+        return x.placed
+    if isinstance(x, TensorSpec):
+        return x
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    # Arrays of other libraries become tensors of their shape and type.
+    return type(x) if shape is None else (type(x), tuple(shape), str(dtype))
 
 
 @final
