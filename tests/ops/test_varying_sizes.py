@@ -83,6 +83,22 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "real_dynamic_slice_known_size": lambda x, n: ops.real_dynamic_slice(
         x, row_of(ops.sub(n, 1), 0), row_of(ops.add(n, 1), 3), [1, 1], (2, 3)
     ),
+    "dynamic_conv_known_size": lambda x, n: ops.dynamic_conv(
+        ops.reshape(x, (1, 3, 8)),
+        np.arange(12, dtype=np.float32).reshape(2, 3, 2),
+        ops.reshape(ops.concat_in_dim([row_of(n), row_of(ops.sub(9, n))], 0), (1, 2)),
+        (1, 2, 8),
+        lhs_dilation=[2],
+        window_strides=[3],
+    ),
+    "dynamic_conv": lambda x, n: ops.dynamic_conv(
+        ops.reshape(x, (1, 3, 8)),
+        np.arange(12, dtype=np.float32).reshape(2, 3, 2),
+        ops.reshape(ops.concat_in_dim([row_of(n), row_of(n)], 0), (1, 2)),
+        (1, 2, 30),
+        (False, False, True),
+        window_strides=[2],
+    ),
     "dynamic_gather": lambda x, n: ops.dynamic_gather(
         x, [[0], [5], [9]], row_of(n, 3), BOXES, (3, 8, 3), (False, True, False)
     ),
@@ -130,7 +146,8 @@ def test_reads_back(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["cut", "pad_other", "transpose", "dynamic_broadcast_in_dim", "dynamic_pad_known_size",
-     "real_dynamic_slice", "real_dynamic_slice_known_size", "dynamic_gather", "dynamic_pad_bounded"],
+     "real_dynamic_slice", "real_dynamic_slice_known_size", "dynamic_gather", "dynamic_pad_bounded", "dynamic_conv",
+        "dynamic_conv_known_size"],
 )  # fmt: skip
 def test_gradient(name: str, backend: str) -> None:
     """Of a weighted sum of the elements, against the matrix of the map, which is linear."""

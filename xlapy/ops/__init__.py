@@ -119,10 +119,21 @@ import xlapy.ops.internal
 
 from xlapy.ops.dynamic import dynamic_reshape, get_dimension_size, set_dimension_size
 from xlapy.ops.dynamic_filling import dynamic_broadcast_in_dim, dynamic_iota
-from xlapy.ops.dynamic_movement import dynamic_gather, dynamic_pad, real_dynamic_slice
+from xlapy.ops.dynamic_gather import dynamic_gather
+from xlapy.ops.dynamic_movement import dynamic_pad, real_dynamic_slice
 
 from xlapy.ops.callbacks import python_callback
 from xlapy.ops.custom import custom_call, register_custom_call
 
 from xlapy.ops.contraction import DotDimensionNumbers, dot, dot_general
 from xlapy.ops.dot_algorithm import DotAlgorithm
+
+from xlapy.ops.conv import (
+    conv,
+    conv_general,
+    conv_general_dilated,
+    conv_with_general_dimensions,
+    conv_with_general_padding,
+)
+from xlapy.ops.convolution import ConvolutionDimensionNumbers
+from xlapy.ops.dynamic_convolution import dynamic_conv

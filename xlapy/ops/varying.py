@@ -11,7 +11,7 @@ from xlapy.dtypes import as_dtype
 from xlapy.errors import UnsupportedOpError
 from xlapy.specs import DYNAMIC, TensorSpec, as_shape, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
-from xlapy.trace.autodiff import vjp_computation
+from xlapy.trace.autodiff import has_tangent, jvp_computation, vjp_computation
 from xlapy.trace.batching import replay_batched
 from xlapy.trace.builder import lift, trace
 from xlapy.trace.computation import Instruction, Value, subcomputations
@@ -198,6 +198,28 @@ def composed_derivatives(name: str, wrt: Ints = (0,)) -> Rules:
         for i, g in zip(wrt, back, strict=True):
             found[i] = g
         return found
+
+    return Rules(jvp, vjp)
+
+
+def derivatives_of_composition(name: str) -> Rules:
+    """The derivatives of an operation through what it is composed of."""
+
+    def jvp(
+        operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], **params: Any
+    ) -> Sequence[Any]:
+        computation = _composed(lookup(name), operands, params)
+        active = [t is not None for t in tangents]
+        forward, _ = jvp_computation(computation, active, [True])
+        return inline(forward, [*operands, *[t for t in tangents if t is not None]])[1:]
+
+    def vjp(
+        operands: Sequence[Any], cotangents: Sequence[Any], outs: Sequence[Any], **params: Any
+    ) -> Sequence[Any]:
+        computation = _composed(lookup(name), operands, params)
+        needed = [has_tangent(x.spec) for x in operands]
+        back = iter(inline(vjp_computation(computation, needed), [*operands, cotangents[0]]))
+        return [next(back) if n else None for n in needed]
 
     return Rules(jvp, vjp)
 
