@@ -25,9 +25,9 @@ import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import ConstraintError, DTypeError, ShapeError
-from xlapy.numpy.creation import asarray
+from xlapy.numpy.creation import asarray, static_shape
 from xlapy.numpy.promotion import as_tensor, broadcast_to_shape, call, convert, filled, inexact
-from xlapy.specs import TensorSpec, as_axis, as_int, as_shape
+from xlapy.specs import TensorSpec, as_axis, as_int
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
@@ -195,7 +195,7 @@ def split(key: Any, num: int | Sequence[int] = 2, /) -> Tensor:
     >>> first
     Tensor([..., ...], u32[2])
     """
-    return _split(key, as_shape(num))
+    return _split(key, static_shape(num))
 
 
 @composite(arrays=1)
@@ -264,7 +264,7 @@ def bits(key: Any, /, shape: int | Sequence[int] = (), dtype: Any = "u32") -> Te
     kind = as_dtype(dtype)
     if kind not in (_U8, _U16, _U32, _U64):
         raise DTypeError(f"bits: dtype must be u8, u16, u32 or u64; got {kind} [X1]")
-    return _draw_bits(key, as_shape(shape), kind.bits)
+    return _draw_bits(key, static_shape(shape), kind.bits)
 
 
 @composite(arrays=1, name="bits")
@@ -318,8 +318,8 @@ def uniform(
     """
     kind = _float(dtype, "uniform")
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
-        return _unit(key, as_shape(shape), kind)
-    return _uniform(key, minval, maxval, as_shape(shape), kind)
+        return _unit(key, static_shape(shape), kind)
+    return _uniform(key, minval, maxval, static_shape(shape), kind)
 
 
 @composite(arrays=1, name="uniform")
@@ -385,8 +385,8 @@ def normal(key: Any, /, shape: int | Sequence[int] = (), dtype: Any = "f32") -> 
     """
     kind = as_dtype(dtype)
     if kind.kind == "complex":
-        return _complex_normal(key, as_shape(shape), kind)
-    return _normal(key, as_shape(shape), _float(dtype, "normal"))
+        return _complex_normal(key, static_shape(shape), kind)
+    return _normal(key, static_shape(shape), _float(dtype, "normal"))
 
 
 @composite(arrays=1)
@@ -427,7 +427,7 @@ def truncated_normal(
     >>> bool(xlapy.all(abs(x) <= 1))
     True
     """
-    return _truncated(key, lower, upper, as_shape(shape), _float(dtype, "truncated_normal"))
+    return _truncated(key, lower, upper, static_shape(shape), _float(dtype, "truncated_normal"))
 
 
 @composite(arrays=3, name="truncated_normal")
@@ -452,7 +452,7 @@ def exponential(key: Any, /, shape: int | Sequence[int] = (), dtype: Any = "f32"
     >>> bool(xlapy.all(xlapy.random.exponential(xlapy.random.key(0), 10) > 0))
     True
     """
-    return _exponential(key, as_shape(shape), _float(dtype, "exponential"))
+    return _exponential(key, static_shape(shape), _float(dtype, "exponential"))
 
 
 def _positive_exponential(k: Any, shape: tuple[int, ...], dtype: DType) -> Tensor:
@@ -474,7 +474,7 @@ def gumbel(key: Any, /, shape: int | Sequence[int] = (), dtype: Any = "f32") -> 
     >>> xlapy.random.gumbel(xlapy.random.key(0), 3).shape
     (3,)
     """
-    return _gumbel(key, as_shape(shape), _float(dtype, "gumbel"))
+    return _gumbel(key, static_shape(shape), _float(dtype, "gumbel"))
 
 
 @composite(arrays=1)
@@ -505,7 +505,7 @@ def bernoulli(key: Any, /, p: Any = 0.5, shape: int | Sequence[int] | None = Non
     >>> xlapy.random.bernoulli(xlapy.random.key(0), 0.5, 4).dtype
     pred
     """
-    return _bernoulli(key, p, None if shape is None else as_shape(shape))
+    return _bernoulli(key, p, None if shape is None else static_shape(shape))
 
 
 @composite(arrays=2)
@@ -554,7 +554,7 @@ def randint(
         raise DTypeError(
             f"randint: dtype must be an integer type of 8 bits or more; got {kind} [X1]"
         )
-    sizes = as_shape(shape)
+    sizes = static_shape(shape)
     if type(minval) is not Tensor and type(maxval) is not Tensor:
         low, high = as_int(minval, "minval"), as_int(maxval, "maxval")
         floor = -(1 << (kind.bits - 1)) if kind.kind == "int" else 0
@@ -703,7 +703,7 @@ def categorical(
     Tensor([1, 1, 1], s32[3])
     """
     return _categorical(
-        key, logits, as_int(axis, "axis"), None if shape is None else as_shape(shape)
+        key, logits, as_int(axis, "axis"), None if shape is None else static_shape(shape)
     )
 
 
@@ -763,7 +763,7 @@ def choice(
     from xlapy.numpy.indexing import take
     from xlapy.numpy.shaping import reshape
 
-    sizes = as_shape(shape)
+    sizes = static_shape(shape)
     if type(x) is not int:
         x = x if type(x) is Tensor else asarray(x)
         place = as_axis(axis, x.ndim)

@@ -321,7 +321,7 @@ def as_ints(values: Any, what: str = "sizes", label: str = "X1") -> tuple[int, .
                 break
         else:
             return values
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
         return (as_int(values, what, label),)
     return tuple(as_int(v, what, label) for v in values)
 

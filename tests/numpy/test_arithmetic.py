@@ -8,8 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import xlapy
 from agreement import check
+
+import xlapy
 from xlapy.errors import ConstraintError, DTypeError, ShapeError
 
 FLOATS = np.array([-2.5, -1.0, -0.0, 0.0, 0.5, 1.0, 3.7, np.inf, -np.inf, np.nan], np.float32)
@@ -72,7 +73,9 @@ def test_booleans() -> None:
     check(xlapy.add, x | y, x, y)
     check(xlapy.multiply, x & y, x, y)
     check(lambda x: x * 3, x * np.int32(3), x)
-    check(xlapy.divide, np.array([1, 0], np.float32), np.array([True, False]), np.array([True, True]))
+    check(
+        xlapy.divide, np.array([1, 0], np.float32), np.array([True, False]), np.array([True, True])
+    )
     check(lambda x, y: x // y, np.array([1], np.int32), np.array([True]), np.array([True]))
 
 
@@ -87,11 +90,22 @@ def test_powers() -> None:
     x = np.array([-2.0, 2.0, 3.0], np.float32)
     check(lambda x: x**3, x**3, x)
     check(lambda x: 2**x, 2**x, x, rtol=TOLERANCE)
-    check(xlapy.pow, x ** np.array([2, 3, 2], np.float32), x, np.array([2.0, 3.0, 2.0], np.float32), rtol=1e-6)
+    check(
+        xlapy.pow,
+        x ** np.array([2, 3, 2], np.float32),
+        x,
+        np.array([2.0, 3.0, 2.0], np.float32),
+        rtol=1e-6,
+    )
     integers = np.array([-3, 0, 2, 5], np.int32)
     for n in (0, 1, 2, 3, 5):
         check(lambda x, n=n: x**n, integers**n, integers)
-    check(xlapy.pow, np.array([9, 1, 8], np.int32), np.array([3, 7, 2], np.int32), np.array([2, 0, 3], np.int32))
+    check(
+        xlapy.pow,
+        np.array([9, 1, 8], np.int32),
+        np.array([3, 7, 2], np.int32),
+        np.array([2, 0, 3], np.int32),
+    )
     check(lambda x: x**2.0, np.array([9.0, 4.0], np.float32), np.array([-3, 2], np.int32))
     check(lambda x: x**0.5, np.array([3.0, 2.0], np.float32), np.array([9, 4], np.int32))
     for run in (lambda x: x**-1, xlapy.compile(lambda x: x**-1), lambda x: x**-20):
@@ -184,7 +198,12 @@ def test_functions_to_floats(name: str) -> None:
 
 
 def test_names_of_the_array_api() -> None:
-    for ours, numpys in (("asin", "arcsin"), ("acosh", "arccosh"), ("atan2", "arctan2"), ("mod", "remainder")):
+    for ours, numpys in (
+        ("asin", "arcsin"),
+        ("acosh", "arccosh"),
+        ("atan2", "arctan2"),
+        ("mod", "remainder"),
+    ):
         assert getattr(xlapy, ours) is getattr(xlapy, numpys)
     x = np.array([1.5, 2.0], np.float32)
     check(xlapy.acosh, np.arccosh(x), x, rtol=TOLERANCE)
@@ -211,7 +230,11 @@ def test_derivatives_at_the_edges() -> None:
 
 
 def test_logarithms_of_powers_are_exact() -> None:
-    check(xlapy.log2, np.arange(-20, 21, dtype=np.float32), 2.0 ** np.arange(-20, 21, dtype=np.float32))
+    check(
+        xlapy.log2,
+        np.arange(-20, 21, dtype=np.float32),
+        2.0 ** np.arange(-20, 21, dtype=np.float32),
+    )
     check(xlapy.log10, np.arange(0, 6, dtype=np.float32), 10.0 ** np.arange(0, 6, dtype=np.float32))
 
 
@@ -241,12 +264,12 @@ def test_comparisons() -> None:
     x, y = np.meshgrid(FLOATS, FLOATS)
     for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
         check(getattr(xlapy, name), getattr(np, name)(x, y), x, y)
-    check(lambda x: 2 < x, 2 < INTEGERS, INTEGERS)
+    check(lambda x: x > 2, INTEGERS > 2, INTEGERS)
     check(lambda x: x == 1, INTEGERS == 1, INTEGERS)
-    check(lambda x: x != x[::-1], INTEGERS != INTEGERS[::-1], INTEGERS)
-    check(xlapy.equal, COMPLEX == COMPLEX[::-1], COMPLEX, COMPLEX[::-1].copy())
+    check(lambda x: x != x[::-1], INTEGERS[::-1] != INTEGERS, INTEGERS)
+    check(xlapy.equal, COMPLEX[::-1] == COMPLEX, COMPLEX, COMPLEX[::-1].copy())
     with pytest.raises(DTypeError, match="no order"):
-        xlapy.asarray(COMPLEX) < 1
+        xlapy.less(xlapy.asarray(COMPLEX), 1)
 
 
 @pytest.mark.parametrize("dtype", ["u8", "s8", "s32", "u64"])
@@ -263,7 +286,14 @@ def test_comparisons_with_integers_beyond_the_type(dtype: str, scalar: int) -> N
 
 def test_logic_and_bits() -> None:
     x, y = np.array([0, 1, 6, -4], np.int32), np.array([3, 0, 5, 2], np.int32)
-    for name in ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"):
+    for name in (
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+    ):
         check(getattr(xlapy, name), getattr(np, name)(x, y), x, y)
     check(lambda x, y: x & y | x ^ y, x & y | x ^ y, x, y)
     check(lambda x: ~x, ~x, x)
@@ -280,7 +310,11 @@ def test_logic_and_bits() -> None:
 def test_where() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     check(lambda x: xlapy.where(x > 2, x, 0), np.where(x > 2, x, 0).astype(np.float32), x)
-    check(lambda x: xlapy.where(x[:, :1] > 2, x, 1j), np.where(x[:, :1] > 2, x, 1j).astype(np.complex64), x)
+    check(
+        lambda x: xlapy.where(x[:, :1] > 2, x, 1j),
+        np.where(x[:, :1] > 2, x, 1j).astype(np.complex64),
+        x,
+    )
     check(lambda x: xlapy.where(True, x, 2), x, x)
     check(lambda c: xlapy.where(c, 1, 2), np.array([1, 2], np.int32), np.array([5, 0], np.int32))
     slope = xlapy.grad(lambda x: xlapy.sum(xlapy.where(x > 2, x * x, 0.0)))(xlapy.asarray(x))
@@ -291,7 +325,9 @@ def test_closeness() -> None:
     x, y = FLOATS, FLOATS + np.float32(1e-6)
     with np.errstate(all="ignore"):
         check(xlapy.isclose, np.isclose(x, y), x, y)
-        check(lambda x, y: xlapy.isclose(x, y, equal_nan=True), np.isclose(x, y, equal_nan=True), x, y)
+        check(
+            lambda x, y: xlapy.isclose(x, y, equal_nan=True), np.isclose(x, y, equal_nan=True), x, y
+        )
         check(lambda x, y: xlapy.isclose(x, y, rtol=0, atol=0), np.isclose(x, y, 0, 0), x, y)
 
 
@@ -312,15 +348,20 @@ def test_broadcasting() -> None:
         xlapy.ones(3) + xlapy.ones(4)
     with pytest.raises(ShapeError, match="broadcast"):
         xlapy.compile(xlapy.add)(xlapy.ones(3), xlapy.ones(4))
-    check(xlapy.add, np.zeros((0, 3), np.float32), np.zeros((0, 1), np.float32), np.zeros(3, np.float32))
+    check(
+        xlapy.add,
+        np.zeros((0, 3), np.float32),
+        np.zeros((0, 1), np.float32),
+        np.zeros(3, np.float32),
+    )
 
 
 def test_an_error_names_where_it_was_made() -> None:
     x, y = xlapy.ones(3), xlapy.ones(4)
     with pytest.raises(ShapeError) as found:
         x + y
-    assert "add: " in str(found.value) and "f32[3], f32[4]" in str(found.value)
-    assert "test_arithmetic.py" in str(found.value) and "x + y" in str(found.value)
+    for part in ("add: ", "f32[3], f32[4]", "test_arithmetic.py", "x + y"):
+        assert part in str(found.value)
     assert str(found.value).count("operands:") == 1
 
     def traced(x: Any, y: Any) -> Any:
@@ -328,4 +369,5 @@ def test_an_error_names_where_it_was_made() -> None:
 
     with pytest.raises(ShapeError) as found:
         xlapy.compile(traced)(x, y)
-    assert "subtract: " in str(found.value) and "# here" in str(found.value)
+    assert "subtract: " in str(found.value)
+    assert "# here" in str(found.value)

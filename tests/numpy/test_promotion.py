@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 import xlapy
 from xlapy import Tensor
 from xlapy.errors import DTypeError
@@ -85,7 +86,8 @@ def test_python_scalars_adapt(dtype: str, scalar: Any, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype, scalar", [("u8", -1), ("u8", 256), ("s8", 128), ("s4", 8), ("s32", 2**31), ("s64", 2**63)]
+    "dtype, scalar",
+    [("u8", -1), ("u8", 256), ("s8", 128), ("s4", 8), ("s32", 2**31), ("s64", 2**63)],
 )
 def test_integers_that_do_not_fit_are_refused(dtype: str, scalar: int) -> None:
     x = full(dtype)

@@ -17,7 +17,7 @@ from xlapy.backends.eager import put
 from xlapy.backends.registry import current_backend, get_backend
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError
-from xlapy.specs import TensorSpec, as_int, as_shape
+from xlapy.specs import DYNAMIC, TensorSpec, as_int, as_shape
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import host_array
@@ -279,6 +279,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     return asarray(np.from_dlpack(x), device=device)
 
 
+def static_shape(shape: Any) -> tuple[int, ...]:
+    """A shape of sizes that are known and not negative."""
+    sizes = as_shape(shape)
+    if DYNAMIC in sizes:
+        raise ShapeError(f"sizes must not be negative; got {sizes} [X1]")
+    return sizes
+
+
 # --- one value ----------------------------------------------------------------------------------------------------
 
 
@@ -306,7 +314,7 @@ def full(
     Tensor([[7, 7],
             [7, 7]], s32[2,2])
     """
-    return _full(as_shape(shape), fill_value, dtype, device)
+    return _full(static_shape(shape), fill_value, dtype, device)
 
 
 def _full(shape: tuple[int, ...], value: Any, dtype: Any, device: Any = None) -> Tensor:
@@ -333,7 +341,7 @@ def zeros(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) 
     >>> xlapy.zeros(3), xlapy.zeros((1, 2), dtype="s8")
     (Tensor([0., 0., 0.], f32[3]), Tensor([[0, 0]], s8[1,2]))
     """
-    return _full(as_shape(shape), 0, _F32 if dtype is None else dtype, device)
+    return _full(static_shape(shape), 0, _F32 if dtype is None else dtype, device)
 
 
 def ones(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -344,7 +352,7 @@ def ones(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -
     >>> xlapy.ones(3)
     Tensor([1., 1., 1.], f32[3])
     """
-    return _full(as_shape(shape), 1, _F32 if dtype is None else dtype, device)
+    return _full(static_shape(shape), 1, _F32 if dtype is None else dtype, device)
 
 
 def empty(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -575,7 +583,7 @@ def eye(
             [0., 1.]], f32[2,2]), Tensor([[0., 1., 0.],
             [0., 0., 1.]], f32[2,3]))
     """
-    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    shape = static_shape((n_rows, n_rows if n_cols is None else n_cols))
     return _by_diagonal(shape, as_int(k, "k"), "EQ", dtype, device)
 
 
@@ -600,7 +608,7 @@ def tri(n_rows: int, n_cols: int | None = None, k: int = 0, *, dtype: Any = None
     Tensor([[1., 0., 0.],
             [1., 1., 0.]], f32[2,3])
     """
-    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
+    shape = static_shape((n_rows, n_rows if n_cols is None else n_cols))
     return _by_diagonal(shape, as_int(k, "k"), "GE", dtype, None)
 
 

@@ -66,10 +66,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> T
 
 @composite(arrays=1)
 def _astype(x: Any, dtype: DType) -> Tensor:
-    if type(x) in (bool, int, float, complex):
+    if type(x) in (bool, int, float, complex) or (type(x) is Tensor and promotion.is_weak(x)):
         x = promotion.at_dtype(x, promotion.result_dtype(x, dtype))
-    elif type(x) is Tensor and promotion.is_weak(x) and dtype.integer and x.dtype.integer:
-        promotion.at_dtype(x, dtype)
     else:
         x = as_tensor(x)
     if x.dtype.kind == "complex" and dtype.kind not in ("complex", "bool"):

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from xlapy.errors import ConstraintError, ShapeError
-from xlapy.specs import as_axes, as_axis, as_int, as_ints, as_shape
+from xlapy.specs import as_axes, as_axis, as_int, as_ints
 from xlapy.specs import broadcast_shapes as broadcast_of_shapes
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import current_builder
 
+from .creation import as_array, static_shape
 from .promotion import as_tensor, broadcast_to_shape, call, filled
 
 __all__ = [
@@ -84,7 +85,7 @@ def _reshape(x: Any, shape: tuple[int, ...]) -> Tensor:
                 f"the shape must have the operand's {x.size} elements; got {shape} [C2]"
             )
         shape = tuple(x.size // known if n == -1 else n for n in shape)
-    shape = as_shape(shape)
+    shape = static_shape(shape)
     return x if shape == x.shape else call("reshape", x, shape=shape)
 
 
@@ -276,7 +277,7 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> Tensor:
     Tensor([[1, 2],
             [1, 2]], s32[2,2])
     """
-    return _broadcast_to(x, as_shape(shape))
+    return _broadcast_to(x, static_shape(shape))
 
 
 @composite(arrays=1)
@@ -295,8 +296,6 @@ def broadcast_arrays(*arrays: Any) -> list[Tensor]:
     >>> [a.shape for a in xlapy.broadcast_arrays(xlapy.zeros((3, 1)), xlapy.zeros(2))]
     [(3, 2), (3, 2)]
     """
-    from .creation import as_array
-
     return _broadcast_arrays([as_array(x) for x in arrays]) if arrays else []
 
 
