@@ -137,3 +137,6 @@ from xlapy.ops.conv import (
 )
 from xlapy.ops.convolution import ConvolutionDimensionNumbers
 from xlapy.ops.dynamic_convolution import dynamic_conv
+
+from xlapy.ops.fft import fft
+from xlapy.ops.linalg import cholesky, triangular_solve
