@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xlapy
 from agreement import BACKENDS
+
+import xlapy
 from xlapy import random
 from xlapy.errors import ConstraintError, DTypeError, ShapeError
 from xlapy.staging import composite
@@ -81,11 +82,11 @@ def test_the_documented_stream() -> None:
 def test_floats_lie_in_their_interval() -> None:
     for dtype in ("f16", "bf16", "f32", "f64"):
         x = random.uniform(KEY, 20000, dtype).numpy().astype(np.float64)
-        assert 0 <= x.min()
+        assert x.min() >= 0
         assert x.max() < 1
         assert abs(x.mean() - 0.5) < 0.01
         y = random.uniform(KEY, 20000, dtype, -3, 5).numpy().astype(np.float64)
-        assert -3 <= y.min()
+        assert y.min() >= -3
         assert y.max() < 5
         assert abs(y.mean() - 1) < 0.1
     bounds = xlapy.asarray([[0.0], [10.0]])
@@ -109,7 +110,7 @@ def test_normal_numbers() -> None:
     np.testing.assert_allclose(np.mean(abs(z) ** 2), 1, atol=0.02)
     assert abs(np.mean(z.real * z.imag)) < 0.02
     t = random.truncated_normal(KEY, -1, 0.5, 20000).numpy()
-    assert -1 <= t.min()
+    assert t.min() >= -1
     assert t.max() <= 0.5
 
 

@@ -220,6 +220,11 @@ def test_two_operands_to_floats() -> None:
     assert str(xlapy.hypot(xlapy.asarray([3]), 4)) == "[5.]"
 
 
+def test_neighbours() -> None:
+    x, y = np.meshgrid(FLOATS, FLOATS)
+    check(xlapy.nextafter, np.nextafter(x, y), x, y)
+
+
 def test_derivatives_at_the_edges() -> None:
     for x, y in ((0.0, 0.0), (3.0, 4.0)):
         slope = float(xlapy.grad(xlapy.hypot)(x, y))

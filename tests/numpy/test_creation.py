@@ -175,7 +175,7 @@ def test_ranges_that_do_not_exist() -> None:
         (("a",), None),
         ((3,), "pred"),
         ((2**40, 2**40 + 1), None),
-    ):  # noqa: E501
+    ):
         with pytest.raises(DTypeError):
             xlapy.arange(*arguments, dtype=dtype)
     with pytest.raises(TracingError):

@@ -48,6 +48,7 @@ __all__ = [
     "mod",
     "multiply",
     "negative",
+    "nextafter",
     "positive",
     "pow",
     "power",
@@ -408,6 +409,18 @@ def copysign(x: Any, y: Any, /) -> Tensor:
     x, y = meet_inexact(x, y)
     size = call("abs", x)
     return call("select", _signbit(y), call("neg", size), size)
+
+
+@composite(arrays=2)
+def nextafter(x: Any, y: Any, /) -> Tensor:
+    """The number next to `x` on the way to `y`.
+
+    Examples
+    --------
+    >>> xlapy.nextafter(xlapy.asarray([0.0, 1.0]), 2.0) > xlapy.asarray([0.0, 1.0])
+    Tensor([ True,  True], pred[2])
+    """
+    return call("next_after", *meet_inexact(x, y))
 
 
 # --- one operand --------------------------------------------------------------------------------------------------
