@@ -140,3 +140,5 @@ from xlapy.ops.dynamic_convolution import dynamic_conv
 
 from xlapy.ops.fft import fft
 from xlapy.ops.linalg import cholesky, triangular_solve
+
+from xlapy.ops.ragged_dot import RaggedDotDimensionNumbers, ragged_dot

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xlapy.dtypes import as_dtype
 from xlapy.specs import TensorSpec
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
@@ -68,7 +69,7 @@ def triangle(x: Any, lower: bool, strict: bool = False) -> Any:
     """One triangle of matrices, with the diagonal unless `strict`; the rest zero."""
     shape = x.spec.shape
     rows, columns = (
-        bind(lookup("iota"), shape=shape, dtype="s32", iota_dimension=len(shape) - d)
+        bind(lookup("iota"), shape=shape, dtype=as_dtype("s32"), iota_dimension=len(shape) - d)
         for d in (2, 1)
     )
     if not lower:
