@@ -142,3 +142,5 @@ from xlapy.ops.fft import fft
 from xlapy.ops.linalg import cholesky, triangular_solve
 
 from xlapy.ops.ragged_dot import RaggedDotDimensionNumbers, ragged_dot
+
+from xlapy.ops.scaled_dot import scaled_dot
