@@ -107,7 +107,7 @@ CASES: list[OpCase] = [
             (False, True),
             ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
         )
-        if dtype == "f64" or not unit
+        if dtype == "f64" or (lower and not unit)
     ],
     solve("one", np.array([[2.0]]), np.array([[3.0, 4.0]])),
     solve("no_equations", np.zeros((0, 0)), np.zeros((0, 3)), order=1),
