@@ -414,6 +414,16 @@ def operands_of(lhs: Any, rhs: Any) -> tuple[Tensor, Tensor]:
     return x, lift(rhs, (x,))
 
 
+def require_numbers(dimension_numbers: Any, kind: type) -> None:
+    """Dimension numbers of the class that the operation takes."""
+    require(
+        isinstance(dimension_numbers, kind),
+        "X4",
+        f"dimension_numbers must be {kind.__name__}",
+        dimension_numbers,
+    )
+
+
 def dot_general(
     lhs: Any,
     rhs: Any,
@@ -445,7 +455,7 @@ def dot_general(
     ------
     ConstraintError
         [C1] to [C8] If the dimension numbers do not fit the operands; [C11] for another `precision_config`, and
-        [C21] for one beside an algorithm; [X2] for an unknown algorithm.
+        [C21] for one beside an algorithm; [X2] for an unknown algorithm; [X4] for other dimension numbers.
     ShapeError
         [C9], [C10] If paired dimensions differ in size.
 
@@ -464,6 +474,7 @@ def dot_general(
     Tensor([[ 6., 12.],
             [15., 30.]], f32[2,2])
     """
+    require_numbers(dimension_numbers, DotDimensionNumbers)
     x, y = operands_of(lhs, rhs)
     n = dimension_numbers
     result: Tensor = bind(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xlapy.specs import as_int, as_ints, require
@@ -134,8 +134,12 @@ def conv_general_dilated(
     if isinstance(padding, str):
         pairs = _shorthand(padding, x, y, strides, numbers)
     else:
+        require(isinstance(padding, Iterable), "C4", "padding must be pairs or a word", padding)
         pairs = tuple([_pair(p) for p in padding])
     reversal = (False,) * count if window_reversal is None else window_reversal
+    require(
+        isinstance(reversal, Iterable), "C9", "window_reversal must be a sequence of bool", reversal
+    )
     result: Tensor = bind(
         convolution_op,
         x,

@@ -126,8 +126,8 @@ def cholesky(a: Any, lower: bool = True) -> Tensor:
     -----
     Section Cholesky of the operation semantics; ``stablehlo.cholesky``. The values of the other triangle and those
     that nan stands for are left open there; these are XLA's on the CPU. The derivative is that with respect to the
-    triangle that is read. (XLA on the CPU does read the imaginary part of a complex diagonal, to no purpose: see that it
-    is zero.)
+    triangle that is read. (XLA on the CPU does read the imaginary part of a complex diagonal, to no purpose: it
+    must be zero.)
 
     Examples
     --------

@@ -24,6 +24,7 @@ from .contraction import (
     kernel_dot_general,
     operands_of,
     preferred,
+    require_numbers,
 )
 from .dot_algorithm import as_precision_config
 from .families import write_composed
@@ -443,6 +444,7 @@ def ragged_dot(
     >>> ops.reshape(ops.ragged_dot(rows, weights, [1, 2], numbers), [4])
     Tensor([ 10., 200., 300.,   0.], f32[4])
     """
+    require_numbers(dimension_numbers, RaggedDotDimensionNumbers)
     x, y = operands_of(lhs, rhs)
     n = dimension_numbers
     result: Tensor = bind(

@@ -16,7 +16,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo import Writer
 
-from .contraction import DotDimensionNumbers, dot_general_op, infer_dot_general
+from .contraction import DotDimensionNumbers, dot_general_op, infer_dot_general, require_numbers
 from .dot_algorithm import as_precision_config
 from .elementwise_kernels import convert
 from .internal import by_decomposition
@@ -257,6 +257,7 @@ def scaled_dot(
     >>> ops.scaled_dot(x, scales, [[1.0, 1.0, 1.0, 1.0]], None, numbers)
     Tensor([[73.]], f32[1,1])
     """
+    require_numbers(dimension_numbers, DotDimensionNumbers)
     x = lift(lhs, (rhs,))
     y = lift(rhs, (x,))
     n = dimension_numbers
