@@ -26,7 +26,15 @@ from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import HostCallbacks, to_stablehlo
 
-__all__ = ["binary_operator", "clear_staged", "composite", "run", "scalar_payload", "stage", "unary_operator"]
+__all__ = [
+    "binary_operator",
+    "clear_staged",
+    "composite",
+    "run",
+    "scalar_payload",
+    "stage",
+    "unary_operator",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LIMIT: Final = 4096
@@ -204,7 +212,7 @@ def composite(arrays: int = 1, *, nested: bool = False, name: str = "") -> Calla
             _nested.add(function)
         wrapper: Any
 
-        if arrays == 2 and function.__code__.co_argcount == 2:
+        if arrays == 2 and not nested and function.__code__.co_argcount == 2:
 
             @functools.wraps(function)
             def wrapper(x: Any, y: Any, /) -> Any:
@@ -221,7 +229,7 @@ def composite(arrays: int = 1, *, nested: bool = False, name: str = "") -> Calla
                 # Assigning to the result's elements must not change an operand.
                 return Tensor(x.placed, x.payload) if result is x else result
 
-        elif arrays == 2:
+        elif arrays == 2 and not nested:
 
             @functools.wraps(function)
             def wrapper(x: Any, y: Any, /, *rest: Any, **static: Any) -> Any:
@@ -233,7 +241,7 @@ def composite(arrays: int = 1, *, nested: bool = False, name: str = "") -> Calla
                     return Tensor(placed, execute((x.payload, y.payload))[0])
                 return _recorded(function, (x, y, *rest), static)
 
-        elif arrays == 1:
+        elif arrays == 1 and not nested:
 
             @functools.wraps(function)
             def wrapper(x: Any, /, *rest: Any, **static: Any) -> Any:
@@ -256,7 +264,16 @@ def composite(arrays: int = 1, *, nested: bool = False, name: str = "") -> Calla
             @functools.wraps(function)
             def wrapper(*args: Any, **static: Any) -> Any:
                 if current_builder() is None:
-                    return _general(function, table, arrays, args, static)
+                    try:
+                        key, payloads = _flat(args[:arrays])
+                        execute, placed, structure = table[(*key, args[arrays:], *static.items())]
+                    except (AttributeError, KeyError, TypeError):
+                        return _general(function, table, arrays, args, static)
+                    results = execute(payloads)
+                    if structure is tree.LEAF:
+                        return Tensor(placed[0], results[0])
+                    made = [Tensor(p, r) for p, r in zip(placed, results, strict=True)]
+                    return tree.unflatten(structure, made)
                 return _recorded(function, args, static)
 
         wrapper.table = table
@@ -287,6 +304,48 @@ def _described(args: Sequence[Any]) -> list[Any]:
         else type(x).__name__
         for x in args
     ]  # fmt: skip
+
+
+def _flat(arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """What arrays, Python scalars and lists of arrays amount to as a key, and their payloads.
+
+    Raises TypeError for anything else, which takes the longer way.
+    """
+    key: list[Any] = []
+    payloads: list[Any] = []
+    placement: Placement | None = None
+    scalars: list[tuple[int, Any, np.dtype[Any]]] = []
+    for x in arrays:
+        kind = type(x)
+        if kind is Tensor:
+            placed = x.placed
+            key.append(placed)
+            payloads.append(x.payload)
+            if placement is None:
+                placement = placed.placement
+        elif kind in _PYTHON_SCALARS:
+            stand_in, dtype = _scalar_class(x)
+            key += (kind, stand_in)
+            scalars.append((len(payloads), x, dtype))
+            payloads.append(None)
+        elif kind is list:
+            key.append(len(x))
+            for y in x:
+                if type(y) is not Tensor:
+                    raise TypeError
+                key.append(y.placed)
+                payloads.append(y.payload)
+            if x and placement is None:
+                placement = x[0].placed.placement
+        elif x is None:
+            key.append(None)
+        else:
+            raise TypeError
+    if placement is None:
+        raise TypeError
+    for i, x, dtype in scalars:
+        payloads[i] = scalar_payload(x, dtype, placement)
+    return key, payloads
 
 
 def _beside_scalar(function: Callable[..., Any], table: dict[Any, Any], x: Any, y: Any) -> Any:
@@ -469,16 +528,26 @@ def _shorten(
     """Let calls on one tensor, on two, or on one and a Python scalar be found by these."""
     executable, out_structure = entry
     arrays = args[: len(args) - len(rest)]
+    if len(arrays) > 2 or any(type(x) is list for x in arrays):
+        try:
+            key, _ = _flat(arrays)
+        except (AttributeError, TypeError):
+            return
+        table[(*key, rest, *static.items())] = (
+            executable.execute,
+            executable.placed,
+            out_structure,
+        )
     if out_structure is not tree.LEAF or len(arrays) != len(leaves) or len(arrays) > 2:
         return
     found = (executable.execute, executable.placed[0])
     if len(arrays) == 1:
         if type(arrays[0]) is Tensor:
             placed = arrays[0].placed
-            key: Any = (
-                (placed, rest, *static.items()) if static else (placed, rest) if rest else placed
-            )
-            table[key] = found
+            if static:
+                table[(placed, rest, *static.items())] = found
+            else:
+                table[(placed, rest) if rest else placed] = found
     elif rest or static:
         if all(type(x) is Tensor for x in arrays):
             table[(arrays[0].placed, arrays[1].placed, rest, *static.items())] = found

@@ -107,6 +107,7 @@ def test_powers() -> None:
         np.array([2, 0, 3], np.int32),
     )
     check(lambda x: x**2.0, np.array([9.0, 4.0], np.float32), np.array([-3, 2], np.int32))
+    assert [str((xlapy.asarray([3]) ** n).dtype) for n in (2, 2.0, 2, 2.0)] == ["s32", "f32"] * 2
     check(lambda x: x**0.5, np.array([3.0, 2.0], np.float32), np.array([9, 4], np.int32))
     for run in (lambda x: x**-1, xlapy.compile(lambda x: x**-1), lambda x: x**-20):
         with pytest.raises(ConstraintError, match="negative power"):

@@ -262,7 +262,7 @@ def pow(x: Any, y: Any, /) -> Tensor:
     Tensor([1., 8.], f32[2])
     """
     if (type(y) is int or (type(y) is float and y.is_integer())) and -_FEW <= y <= _FEW:
-        return _whole_power(x, y)
+        return _whole_power(x, int(y), type(y) is float)
     return _power(x, y)
 
 
@@ -272,10 +272,9 @@ _FEW: Final = 16
 
 
 @composite(arrays=1, name="pow")
-def _whole_power(x: Any, exponent: int | float) -> Tensor:
+def _whole_power(x: Any, n: int, is_float: bool) -> Tensor:
     x = operand(x)
-    x = at_dtype(x, result_dtype(x, exponent))
-    n = int(exponent)
+    x = at_dtype(x, result_dtype(x, float(n) if is_float else n))
     if x.dtype.inexact:
         powers = _product_power(x, -n if n < 0 else n)
         return call("div", filled(x, 1), powers) if n < 0 else powers

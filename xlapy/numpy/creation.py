@@ -325,7 +325,7 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any, device: Any = None) ->
     if current_builder() is not None and device is None:
         result: Tensor = constant_of(TensorSpec(shape, as_dtype(single.dtype)), single.item())
         return result
-    return put(np.broadcast_to(single, shape), placement_of(device))
+    return put(np.full(shape, single), placement_of(device))
 
 
 @composite(arrays=1, name="broadcast_to")
