@@ -359,8 +359,8 @@ def kernel_convolution(
         found = found.reshape((groups, batch, *places, outputs // groups))
         axes = (1, 0, found.ndim - 1, *range(2, found.ndim - 1))
     else:
-        found = found.reshape((groups, batch, outputs // groups, *places))
-        axes = (1, 0, *range(2, found.ndim))
+        found = found.reshape((groups, outputs // groups, batch, *places))
+        axes = (2, 0, 1, *range(3, found.ndim))
     place = [0] * lhs.ndim
     place[output_batch_dimension], place[output_feature_dimension] = 0, 1
     for i, at in enumerate(output_spatial_dimensions):
@@ -398,8 +398,9 @@ def _grouped(
 ) -> Array:
     """The products of windows [batch, features, places..., window...] and weights, for each group.
 
-    With `last` the result is [group, batch, places, output features], otherwise the last two the other way round:
-    whichever gathers the windows from memory that is together.
+    With `last` the result is [group, batch, places, output features], otherwise [group, output features, batch,
+    places]: whichever gathers the windows from memory that is together. One product for each chunk of the batch, not
+    one for each of its elements: threads of BLAS that meet often are slow where others use the processor too.
     """
     spatial = (windows.ndim - 2) // 2
     batch, features, *rest = windows.shape
@@ -412,33 +413,34 @@ def _grouped(
     batch = windows.shape[1]
     y = tuple(range(3, 3 + spatial))
     k = tuple(range(3 + spatial, 3 + 2 * spatial))
-    w = w.reshape((groups, 1, w.shape[0] // groups, *w.shape[1:]))
+    outputs = w.shape[0] // groups
+    w = w.reshape((groups, outputs, *w.shape[1:]))
     if last:
         windows = windows.transpose((0, 1, *y, *k, 2))
-        # [group, 1, window and features, output features]
-        w = w.transpose((0, 1, *range(4, w.ndim), 3, 2)).reshape((groups, 1, inside, w.shape[2]))
+        # [group, window and features, output features]
+        w = w.transpose((0, *range(3, w.ndim), 2, 1)).reshape((groups, inside, outputs))
     else:
-        windows = windows.transpose((0, 1, 2, *k, *y))
-        w = w.reshape((groups, 1, w.shape[2], inside))
+        windows = windows.transpose((0, 2, *k, 1, *y))
+        w = w.reshape((groups, outputs, inside))
+    axis = 1 if last else 2 + spatial
     step = max(1, _CHUNK // max(1, places * inside * groups * windows.itemsize))
     parts = []
     for start in range(0, batch, step):
-        part = windows[:, start : start + step]
-        n = part.shape[1]
+        n = min(step, batch - start)
+        part = windows[(slice(None),) * axis + (slice(start, start + n),)]
         if last:
-            if groups > 1:
-                parts.append(product(part.reshape((groups, n, places, inside)), w, kind))
-            else:
-                flat = product(part.reshape((n * places, inside)), w[0, 0], kind)
-                parts.append(flat.reshape((1, n, places, w.shape[-1])))
+            found = product(part.reshape((groups, n * places, inside)), w, kind)
+            parts.append(found.reshape((groups, n, places, outputs)))
         else:
-            parts.append(product(w, part.reshape((groups, n, inside, places)), kind))
+            found = product(w, part.reshape((groups, inside, n * places)), kind)
+            parts.append(found.reshape((groups, outputs, n, places)))
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        outputs = (places, w.shape[-1]) if last else (w.shape[2], places)
-        return np.zeros((groups, 0, *outputs), kind.numpy)
-    return np.concatenate(parts, axis=1)
+        return np.zeros(
+            (groups, 0, places, outputs) if last else (groups, outputs, 0, places), kind.numpy
+        )
+    return np.concatenate(parts, axis=1 if last else 2)
 
 
 # --- text -----------------------------------------------------------------------------------------
