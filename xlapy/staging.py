@@ -517,14 +517,7 @@ def _builder_of(x: Tensor) -> XlaBuilder:
     return builder
 
 
-def _shorten(
-    table: dict[Any, Any],
-    args: tuple[Any, ...],
-    rest: Any,
-    static: Any,
-    leaves: list[Any],
-    entry: Any,
-) -> None:
+def _shorten(table: Any, args: Any, rest: Any, static: Any, leaves: Any, entry: Any) -> None:
     """Let calls on one tensor, on two, or on one and a Python scalar be found by these."""
     executable, out_structure = entry
     arrays = args[: len(args) - len(rest)]

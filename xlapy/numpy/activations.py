@@ -88,7 +88,7 @@ def logsumexp(
     Examples
     --------
     >>> xlapy.logsumexp(xlapy.asarray([1000.0, 1000.0]))
-    Tensor(1000.6931, f32[])
+    Tensor(1000.6932, f32[])
     """
     return _logsumexp(x, _axes(axis), bool(keepdims))
 

@@ -7,7 +7,7 @@ from typing import Any
 from xlapy import tensor
 from xlapy.staging import binary_operator, unary_operator
 
-from . import arithmetic, comparison
+from . import arithmetic, comparison, rounding
 
 _BINARY = {
     "add": arithmetic.add,
@@ -47,6 +47,7 @@ def _install() -> None:
     from . import (
         contraction,
         creation,
+        cumulative,
         datatypes,
         indexing,
         joining,
@@ -64,7 +65,7 @@ def _install() -> None:
         "__pos__": unary_operator(arithmetic.positive),
         "__abs__": unary_operator(arithmetic.abs),
         "__invert__": unary_operator(comparison.bitwise_invert),
-        "__round__": lambda x, digits=None: arithmetic.round(x, digits or 0),
+        "__round__": lambda x, digits=None: rounding.round(x, digits or 0),
         "__getitem__": indexing.getitem,
         "__setitem__": updates.setitem,
         "reshape": _reshape,
@@ -74,8 +75,10 @@ def _install() -> None:
         "flatten": shaping.ravel,
     }
     for module, names in (
-        (reductions, "all any argmax argmin cumprod cumsum max mean min prod std sum var"),
-        (arithmetic, "clip conj round"),
+        (cumulative, "cumprod cumsum"),
+        (reductions, "all any argmax argmin max mean min prod std sum var"),
+        (arithmetic, "clip conj"),
+        (rounding, "round"),
         (shaping, "ravel squeeze swapaxes"),
         (contraction, "dot"),
         (joining, "repeat"),

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import DTypeError, ShapeError
 from xlapy.ops import reduction
-from xlapy.specs import TensorSpec, as_axes, as_axis, as_int, as_ints
+from xlapy.specs import as_axes, as_axis, as_int, as_ints
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
-from xlapy.trace.zeros import constant_of
 
 from .comparison import compared, truth
 from .promotion import as_tensor, call, convert, filled, inexact
-from .shaping import sliced
 
 __all__ = [
     "all",
@@ -25,11 +22,6 @@ __all__ = [
     "argmin",
     "average",
     "count_nonzero",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
     "max",
     "mean",
     "min",
@@ -122,12 +114,13 @@ def _folded(
     axes = as_axes(axis, x.ndim)
     if kind.kind == "bool":
         raise DTypeError("a sum or product must not be of truth values; got dtype pred [X1]")
-    x = _converted(x, kind)
-    wide = convert(x, _wide(kind))
+    x = real_or_own(x, kind)
+    wide = convert(x, wide_dtype(kind))
     return convert(_keep(x, axes, fold(wide, axes), keepdims), kind)
 
 
-def _converted(x: Tensor, dtype: DType) -> Tensor:
+def real_or_own(x: Tensor, dtype: DType) -> Tensor:
+    """The array in another type; a complex one keeps its imaginary part or is refused."""
     if x.dtype.kind == "complex" and dtype.kind != "complex":
         raise DTypeError(
             f"complex numbers must not be converted to {dtype}: take real() first [X1]"
@@ -144,7 +137,7 @@ def summing_dtype(dtype: DType) -> DType:
     return dtype
 
 
-def _wide(dtype: DType) -> DType:
+def wide_dtype(dtype: DType) -> DType:
     """The element type to add up in."""
     return _F32 if dtype.kind == "float" and dtype.bits <= 16 else dtype
 
@@ -368,9 +361,9 @@ def _mean(x: Any, axis: Any, dtype: DType | None, keepdims: bool) -> Tensor:
     kind = dtype or x.dtype
     if not kind.inexact:
         raise DTypeError(f"a mean must be of a floating-point type; got dtype {kind} [X1]")
-    x = _converted(x, kind)
+    x = real_or_own(x, kind)
     axes = as_axes(axis, x.ndim)
-    return convert(_keep(x, axes, _mean_of(convert(x, _wide(kind)), axes), keepdims), kind)
+    return convert(_keep(x, axes, _mean_of(convert(x, wide_dtype(kind)), axes), keepdims), kind)
 
 
 def _count(x: Tensor, axes: tuple[int, ...]) -> int:
@@ -474,7 +467,7 @@ def _variance(
     kind = dtype or x.dtype
     if not kind.inexact:
         raise DTypeError(f"a variance must be of a floating-point type; got dtype {kind} [X1]")
-    x = convert(_converted(x, kind), _wide(kind))
+    x = convert(real_or_own(x, kind), wide_dtype(kind))
     axes = as_axes(axis, x.ndim)
     dims = tuple(i for i in range(x.ndim) if i not in axes)
     center = call("broadcast_in_dim", _mean_of(x, axes), shape=x.shape, broadcast_dimensions=dims)
@@ -509,158 +502,3 @@ def std(
 def _std(x: Any, axis: Any, dtype: DType | None, correction: float, keepdims: bool) -> Tensor:
     result, kind = _variance(x, axis, dtype, correction, keepdims)
     return convert(call("sqrt", result), kind)
-
-
-# --- running sums -------------------------------------------------------------------------------------------------
-
-
-def cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    """The sum of the elements up to each one.
-
-    Parameters
-    ----------
-    x : array-like
-    axis : int, optional
-        May be left out for one dimension only.
-    dtype : dtype, optional
-        As for `sum`.
-    include_initial : bool
-        Whether the result begins with a 0.
-
-    Returns
-    -------
-    Tensor
-
-    Examples
-    --------
-    >>> xlapy.cumulative_sum(xlapy.asarray([1, 2, 3]))
-    Tensor([1, 3, 6], s32[3])
-    """
-    return _cumulative_sum(x, axis, None if dtype is None else as_dtype(dtype), include_initial)
-
-
-def cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    """The product of the elements up to each one; as `cumulative_sum`.
-
-    Examples
-    --------
-    >>> xlapy.cumulative_prod(xlapy.asarray([1, 2, 3]))
-    Tensor([1, 2, 6], s32[3])
-    """
-    return _cumulative_prod(x, axis, None if dtype is None else as_dtype(dtype), include_initial)
-
-
-@composite(arrays=1)
-def _cumulative_sum(x: Any, axis: int | None, dtype: DType | None, initial: bool) -> Tensor:
-    return _cumulative(as_tensor(x), axis, dtype, initial, "add")
-
-
-@composite(arrays=1)
-def _cumulative_prod(x: Any, axis: int | None, dtype: DType | None, initial: bool) -> Tensor:
-    return _cumulative(as_tensor(x), axis, dtype, initial, "mul")
-
-
-def _cumulative(
-    x: Tensor, axis: int | None, dtype: DType | None, initial: bool, name: str
-) -> Tensor:
-    if axis is None:
-        if x.ndim != 1:
-            raise ShapeError(
-                f"an axis must be given unless there is one dimension; got {x.spec} [X1]"
-            )
-        axis = 0
-    place = as_axis(axis, x.ndim)
-    kind = dtype or summing_dtype(x.dtype)
-    if kind.kind == "bool":
-        raise DTypeError("a sum or product must not be of truth values; got dtype pred [X1]")
-    found = _scanned(convert(_converted(x, kind), _wide(kind)), place, name)
-    if initial:
-        shape = (*x.shape[:place], 1, *x.shape[place + 1 :])
-        first = constant_of(TensorSpec(shape, found.dtype), 0 if name == "add" else 1)
-        found = call("concatenate", first, found, dimension=place)
-    return convert(found, kind)
-
-
-def _scanned(x: Tensor, axis: int, name: str) -> Tensor:
-    """Running results by halves: of all pairs first, then of the elements between them. Work linear in the size."""
-    size = x.shape[axis]
-    if size < 2:
-        return x
-    even, odd = sliced(x, axis, 0, size - 1, 2), sliced(x, axis, 1, size, 2)
-    upto_odd = _scanned(call(name, even, odd), axis, name)
-    pairs = size // 2
-    before = upto_odd if size % 2 else sliced(upto_odd, axis, 0, pairs - 1)
-    later = sliced(x, axis, 2, size, 2) if size > 2 else None
-    first = sliced(x, axis, 0, 1)
-    upto_even = first
-    if later is not None:
-        upto_even = call("concatenate", first, call(name, before, later), dimension=axis)
-    # Taken in turns.
-    tail = None
-    if size % 2:
-        tail = sliced(upto_even, axis, pairs, pairs + 1)
-        upto_even = sliced(upto_even, axis, 0, pairs)
-    shape = x.shape
-    single = (*shape[:axis], pairs, 1, *shape[axis + 1 :])
-    both = call(
-        "concatenate", call("reshape", upto_even, shape=single), call("reshape", upto_odd, shape=single),
-        dimension=axis + 1,
-    )  # fmt: skip
-    merged = call("reshape", both, shape=(*shape[:axis], 2 * pairs, *shape[axis + 1 :]))
-    return merged if tail is None else call("concatenate", merged, tail, dimension=axis)
-
-
-def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """`cumulative_sum` by numpy's name; without an axis the elements are taken in one dimension.
-
-    Examples
-    --------
-    >>> xlapy.cumsum(xlapy.asarray([[1, 2], [3, 4]]))
-    Tensor([ 1,  3,  6, 10], s32[4])
-    """
-    from .shaping import ravel
-
-    return cumulative_sum(ravel(x) if axis is None else x, axis=axis or 0, dtype=dtype)
-
-
-def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
-    """`cumulative_prod` by numpy's name; without an axis the elements are taken in one dimension.
-
-    Examples
-    --------
-    >>> xlapy.cumprod(xlapy.asarray([1, 2, 3]))
-    Tensor([1, 2, 6], s32[3])
-    """
-    from .shaping import ravel
-
-    return cumulative_prod(ravel(x) if axis is None else x, axis=axis or 0, dtype=dtype)
-
-
-def diff(x: Any, /, *, n: int = 1, axis: int = -1) -> Tensor:
-    """The differences of neighbours along an axis, taken `n` times.
-
-    Examples
-    --------
-    >>> xlapy.diff(xlapy.asarray([1, 4, 9]))
-    Tensor([3, 5], s32[2])
-    """
-    return _diff(x, as_int(n, "n"), as_int(axis, "axis"))
-
-
-@composite(arrays=1)
-def _diff(x: Any, n: int, axis: int) -> Tensor:
-    x = as_tensor(x)
-    place = as_axis(axis, x.ndim)
-    if n < 0:
-        raise ShapeError(f"n must not be negative; got {n} [X1]")
-    for _ in range(n):
-        size = x.shape[place]
-        start = sliced(x, place, builtins.min(1, size), size)
-        end = sliced(x, place, 0, builtins.max(size - 1, 0))
-        x = call("xor" if x.dtype.kind == "bool" else "sub", start, end)
-    same: Tensor = x
-    return same

@@ -23,11 +23,10 @@ from xlapy.trace.op import lookup
 
 from .comparison import where_elements
 from .creation import as_array
+from .index_forms import Index, parse
 from .indexing import (
-    Index,
     getitem,
     lay_out,
-    parse,
     settled,
     sliced_at,
     unflagged,
