@@ -78,7 +78,9 @@ def _in_one_program(function: Callable[..., Any], args: Any, name: str) -> Any:
             filled[i] = t
         return function(*tree.unflatten(structure, filled))
 
-    return staging.run(staged, tensors, name)
+    # Python scalars adapt to what they meet, as they do outside.
+    weak = [j for j, i in enumerate(positions) if type(leaves[i]) in (float, complex)]
+    return staging.run(staged, tensors, name, weak)
 
 
 def _is_array(x: Any) -> bool:

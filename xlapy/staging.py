@@ -18,7 +18,7 @@ from xlapy.backends.registry import current_backend
 from xlapy.errors import XlapyError
 from xlapy.source import caller, hide_library_frames
 from xlapy.specs import TensorSpec
-from xlapy.tensor import OPERANDS, Placed, Placement, Tensor, operators
+from xlapy.tensor import Placed, Placement, Tensor, operators
 from xlapy.trace.builder import XlaBuilder, host_array, lift
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate, current_builder, using
@@ -27,13 +27,11 @@ from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import HostCallbacks, to_stablehlo
 
 __all__ = [
-    "binary_operator",
     "clear_staged",
     "composite",
     "run",
     "scalar_payload",
     "stage",
-    "unary_operator",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,14 +54,20 @@ def clear_staged() -> None:
 # --- functions traced anew each time ------------------------------------------------------------------------------
 
 
-def run(function: Callable[..., Any], tensors: Sequence[Tensor], name: str = "main") -> Any:
+def run(
+    function: Callable[..., Any],
+    tensors: Sequence[Tensor],
+    name: str = "main",
+    weak: Sequence[int] = (),
+) -> Any:
     """Trace a function of tensors now, run it as one program, and give its results in their container.
 
     Programs are kept by their text, in which Python scalars are parameters: a changing learning rate does not
-    compile anew.
+    compile anew. The tensors at the places `weak` stand for Python scalars, which adapt to what they meet.
     """
     builder = XlaBuilder(name)
     arguments = [builder.parameter(i, t.placed.spec) for i, t in enumerate(tensors)]
+    builder.weak.update(arguments[i].payload for i in weak)
     try:
         with using(builder):
             leaves, structure = tree.flatten(function(*arguments))
@@ -366,72 +370,6 @@ def _beside_scalar(function: Callable[..., Any], table: dict[Any, Any], x: Any, 
     except (AttributeError, KeyError):
         return _general(function, table, 2, (x, y), {})
     return Tensor(out, execute(pair)[0])
-
-
-def binary_operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """A function of two arrays as an operator of `Tensor` and as the reflected one.
-
-    Operands that are no arrays get NotImplemented, and so what the other class says, or Python's TypeError.
-    """
-    table = getattr(function, "table", {})
-
-    def forward(x: Any, y: Any, /) -> Any:
-        builder = current_builder()
-        if builder is None:
-            try:
-                execute, placed = table[x.placed, y.placed]
-            except (AttributeError, KeyError):
-                pass
-            else:
-                return Tensor(placed, execute((x.payload, y.payload))[0])
-        if not isinstance(y, OPERANDS):
-            return NotImplemented
-        result = function(x, y)
-        if builder is not None and builder.weak:
-            _keep_weak(builder, result, x, y)
-        return result
-
-    def reflected(x: Any, y: Any, /) -> Any:
-        if not isinstance(y, OPERANDS):
-            return NotImplemented
-        result = function(y, x)
-        builder = current_builder()
-        if builder is not None and builder.weak:
-            _keep_weak(builder, result, x, y)
-        return result
-
-    for made in (forward, reflected):
-        made.__name__ = made.__qualname__ = function.__name__
-        made.__doc__ = function.__doc__
-    return forward, reflected
-
-
-def unary_operator(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one array as an operator of `Tensor`."""
-
-    def operator(x: Any, /) -> Any:
-        result = function(x)
-        builder = current_builder()
-        if builder is not None and builder.weak:
-            _keep_weak(builder, result, x)
-        return result
-
-    operator.__name__ = operator.__qualname__ = function.__name__
-    operator.__doc__ = function.__doc__
-    return operator
-
-
-def _keep_weak(builder: XlaBuilder, result: Any, *operands: Any) -> None:
-    """What operators make of Python scalars is a Python scalar outside a trace, and so counts as one within it."""
-    weak = builder.weak
-    for x in operands:
-        if type(x) is not Tensor:
-            if type(x) not in _PYTHON_SCALARS:
-                return
-        elif x.payload not in weak:
-            return
-    for x in result if type(result) is tuple else (result,):
-        weak.add(x.payload)
 
 
 def _general(

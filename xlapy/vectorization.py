@@ -9,6 +9,7 @@ from typing import Any
 from xlapy import tree
 from xlapy.differentiation import _in_one_program, _tensor
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
+from xlapy.numpy.promotion import is_weak
 from xlapy.source import hide_library_frames
 from xlapy.specs import as_axis
 from xlapy.tensor import Tensor
@@ -89,6 +90,11 @@ def _spread(prefix: Any, structure: tree.TreeDef, what: str, name: str) -> list[
     ]
 
 
+def _adapts(x: Any) -> bool:
+    """Whether an argument is a Python scalar, or stands for one."""
+    return type(x) in (bool, int, float, complex) or (type(x) is Tensor and is_weak(x))
+
+
 def _to_front(x: Tensor, axis: int) -> Any:
     if axis == 0:
         return x
@@ -140,6 +146,13 @@ def _vectorize(
     found: list[tree.TreeDef] = []
 
     def of_leaves(*single: Any) -> Any:
+        # Python scalars that are the same for all adapt to what they meet, as they do outside.
+        single = tuple(
+            [
+                x if not b and _adapts(x) else s
+                for s, x, b in zip(single, leaves, flags, strict=True)
+            ]
+        )
         output = f(*tree.unflatten(structure, single), **kwargs)
         outs, out_structure = tree.flatten(output)
         found.append(out_structure)

@@ -141,6 +141,26 @@ def test_what_operators_make_of_weak_scalars_is_weak() -> None:
     assert str((full("bf16") * xlapy.exp(0.5)).dtype) == "f32"
 
 
+def test_scalars_are_weak_in_transformations() -> None:
+    x = full("bf16")
+
+    def scaled(x: Any, c: Any) -> Any:
+        return x * c
+
+    assert str(xlapy.vmap(scaled, in_axes=(0, None))(x, 0.5).dtype) == "bf16"
+    assert str(xlapy.compile(xlapy.vmap(scaled, in_axes=(0, None)))(x, 0.5).dtype) == "bf16"
+    kinds: list[str] = []
+
+    def loss(x: Any, c: Any) -> Any:
+        kinds.append(str(scaled(x, c).dtype))
+        return xlapy.vdot(x, scaled(x, c))
+
+    xlapy.grad(loss)(x, 0.5)
+    xlapy.compile(xlapy.grad(loss))(x, 0.5)
+    xlapy.jvp(loss, (x, 0.5), (x, 0.0))
+    assert kinds[:2] == ["bf16"] * 2
+
+
 def test_zero_keeps_its_sign() -> None:
     x = xlapy.ones(1)
     for zero in (0.0, -0.0):

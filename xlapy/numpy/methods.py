@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from xlapy import tensor
-from xlapy.staging import binary_operator, unary_operator
 
 from . import arithmetic, comparison, rounding
+from .operators import binary_operator, unary_operator
 
 _BINARY = {
     "add": arithmetic.add,
