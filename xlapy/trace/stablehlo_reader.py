@@ -204,9 +204,15 @@ class Reader:
         return [spec_of_type(str(r.type)) for r in operation.results]
 
     def attribute(self, operation: Any, name: str) -> Any:
-        """An attribute; None if it is absent."""
+        """An attribute, or its text where MLIR's Python classes cannot hold it; None if it is absent."""
         attributes = operation.attributes
-        return attributes[name] if name in attributes else None
+        if name not in attributes:
+            return None
+        try:
+            return attributes[name]
+        except TypeError:  # complex constants have no class of their own
+            position = list(attributes).index(name)
+            return str(attributes[position])[len(f"NamedAttribute({name}=") : -1]
 
     def text(self, operation: Any, name: str, default: str = "") -> str:
         """An attribute's own text."""
@@ -244,10 +250,9 @@ class Reader:
 
     def params(self, operation: Any, op: Any) -> dict[str, Any]:
         """The static parameters of an operation, through its codecs."""
-        attributes = operation.attributes
         params: dict[str, Any] = {}
         for key, codec in op.hlo.attrs.items():
-            found = codec.parse(attributes[key] if key in attributes else None)
+            found = codec.parse(self.attribute(operation, key))
             if type(codec) is Group:
                 params |= found
             else:
