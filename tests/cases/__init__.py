@@ -51,7 +51,9 @@ class OpCase:
     @property
     def id(self) -> str:
         """What pytest shows."""
-        operands = "_".join(str(o) if isinstance(o, str) else f"{o.dtype}{list(o.shape)}" for o in self.operands)
+        operands = "_".join(
+            str(o) if isinstance(o, str) else f"{o.dtype}{list(o.shape)}" for o in self.operands
+        )
         return f"{self.op}-{self.name or operands}".replace(" ", "")
 
 

@@ -144,3 +144,15 @@ from xlapy.ops.linalg import cholesky, triangular_solve
 from xlapy.ops.ragged_dot import RaggedDotDimensionNumbers, ragged_dot
 
 from xlapy.ops.scaled_dot import scaled_dot
+
+from xlapy.ops.reduction import (
+    argmax,
+    argmin,
+    reduce,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+    reduce_sum,
+)
