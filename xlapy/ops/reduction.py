@@ -44,7 +44,7 @@ def infer_reduce(
     *operands: TensorSpec, body: Computation, dimensions: Ints
 ) -> tuple[TensorSpec, ...]:
     """C1 to C6."""
-    inputs, inits = split_operands(operands, "C3")
+    inputs, _ = split_operands(operands, "C3")
     x = inputs[0]
     require(
         all(0 <= d < x.rank for d in dimensions),
@@ -148,7 +148,9 @@ def _signed_zeros(name: str, x: Array, init: Array, axes: Ints, result: Array) -
     return np.where((result == 0) & has, zero, np.where(result == 0, -zero, result))
 
 
-def _fold_by_body(xs: Sequence[Array], inits: Sequence[Array], body: Any, axes: Ints) -> Any:
+def _fold_by_body(
+    xs: Sequence[Array], inits: Sequence[Array], body: Any, axes: Ints
+) -> tuple[Array, ...]:
     """One element after the other as XLA on CPU; long rows of few elements by halves, in their order."""
     kept = tuple(d for d in range(xs[0].ndim) if d not in axes)
     shape = tuple(xs[0].shape[d] for d in kept)
@@ -265,18 +267,24 @@ def together(operands: Any, init_values: Any) -> tuple[list[Tensor], list[Any], 
 # --- reductions by one operation ------------------------------------------------------------------
 
 
+def _iinfo(dtype: DType) -> Any:
+    return ml_dtypes.iinfo(dtype.numpy)  # type: ignore[no-untyped-call]
+
+
+def _finfo(dtype: DType) -> Any:
+    return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]
+
+
 def lowest(dtype: DType) -> Any:
     """The identity of the maximum."""
     if dtype.kind == "bool":
         return False
     if dtype.integer:
-        return np.asarray(ml_dtypes.iinfo(dtype.numpy).min)
+        return np.asarray(_iinfo(dtype).min)
     if dtype.kind == "complex":
         return complex(-math.inf, -math.inf)
     infinite = np.asarray(-math.inf).astype(dtype.numpy)
-    return (
-        -math.inf if np.isneginf(infinite.astype(np.float64)) else ml_dtypes.finfo(dtype.numpy).min
-    )
+    return -math.inf if np.isneginf(infinite.astype(np.float64)) else _finfo(dtype).min
 
 
 def highest(dtype: DType) -> Any:
@@ -284,13 +292,11 @@ def highest(dtype: DType) -> Any:
     if dtype.kind == "bool":
         return True
     if dtype.integer:
-        return np.asarray(ml_dtypes.iinfo(dtype.numpy).max)
+        return np.asarray(_iinfo(dtype).max)
     if dtype.kind == "complex":
         return complex(math.inf, math.inf)
     infinite = np.asarray(math.inf).astype(dtype.numpy)
-    return (
-        math.inf if np.isposinf(infinite.astype(np.float64)) else ml_dtypes.finfo(dtype.numpy).max
-    )
+    return math.inf if np.isposinf(infinite.astype(np.float64)) else _finfo(dtype).max
 
 
 def identity_of(name: str, dtype: DType) -> Any:
@@ -440,7 +446,7 @@ def _position(direction: str, operand: Any, output_type: Any, axis: int) -> Tens
     require_dtype(index.integer, "X1", "output_type must be an integer type", index)
     dim = as_axis(axis, spec.rank, "C4")
     require_shape(spec.shape[dim] > 0, "X1", f"axis {dim} must not be empty", spec)
-    room = ml_dtypes.iinfo(index.numpy).max
+    room = _iinfo(index).max
     require_dtype(
         spec.shape[dim] - 1 <= room, "X1", f"output_type must hold {spec.shape[dim] - 1}", index
     )

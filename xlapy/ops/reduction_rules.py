@@ -18,8 +18,8 @@ from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
 
 from .regions import rearranged
-from .rules import body_name, broadcast_leading, constant_like, zeros_like, zeros_of
-from .scalar_bodies import applied, scalar_operation
+from .rules import body_name, broadcast_leading, constant_like, zeros_like
+from .scalar_bodies import applied
 
 Ints = tuple[int, ...]
 Params = Mapping[str, Any]
@@ -200,7 +200,7 @@ def tree(operands: Sequence[Any], body: Computation, dimensions: Ints) -> list[A
 def folded_rows(rows: Sequence[Any], body: Computation) -> list[Any]:
     """The rows of matrices folded into one each, neighbours first."""
     found = list(rows)
-    length, size = found[0].spec.shape
+    length = found[0].spec.shape[0]
     while length > 1:
         even = length // 2 * 2
         halves = [_rows(r, i, even, 2) for i in (0, 1) for r in found]
