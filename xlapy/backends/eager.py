@@ -65,6 +65,11 @@ def _execute_first(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> A
     specs = [t.spec for t in tensors]
     try:
         placement = common_placement(tensors)
+        if not tensors:
+            # Without operands to tell the backend, the program is kept under the one in use.
+            kept = _programs.get((op, placement, *params.items()))
+            if kept is not None:
+                return _run_alone(*kept)
         found = op.infer(*specs, **params)
     except XlapyError as error:
         raise annotate(error, op.name, specs) from None
@@ -80,20 +85,27 @@ def _execute_first(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> A
         raise annotate(error, op.name, specs) from None
     placed = executable.placed if several else executable.placed[0]
     try:
-        key = (op, *[t.placed for t in tensors], *params.items())
+        where: list[Any] = [t.placed for t in tensors] or [placement]
+        key = (op, *where, *params.items())
         hash(key)
     except TypeError:
         pass  # parameters that cannot be keys, such as arrays, are compiled each time
     else:
         if len(_programs) >= _LIMIT:
             _programs.pop(next(iter(_programs)))
-        if not params:
-            key = (op, *[t.placed for t in tensors])
         _programs[key] = (executable.execute, placed)
     results = executable.execute([t.payload for t in tensors])
     if several:
         return tuple(Tensor(p, r) for p, r in zip(executable.placed, results, strict=True))
     return Tensor(executable.placed[0], results[0])
+
+
+def _run_alone(run: Callable[[Sequence[Any]], Sequence[Any]], placed: Any) -> Any:
+    """The results of a program without operands."""
+    results = run([])
+    if type(placed) is tuple:
+        return tuple([Tensor(p, r) for p, r in zip(placed, results, strict=True)])
+    return Tensor(placed, results[0])
 
 
 def common_placement(tensors: Sequence[Tensor]) -> Placement:
