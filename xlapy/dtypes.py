@@ -106,10 +106,10 @@ for _row in TABLE:
     _LOOKUP[_row.numpy.type] = _row
     _LOOKUP[_row] = _row
 # Python's own types mean the default widths, as they do in the creation functions.
-_LOOKUP |= {
+_LOOKUP.update({
     "bool": _LOOKUP["pred"], bool: _LOOKUP["pred"], int: _LOOKUP["s32"], float: _LOOKUP["f32"],
     complex: _LOOKUP["c64"], "i1": _LOOKUP["pred"],
-}  # fmt: skip
+})  # fmt: skip
 _LOOKUP["c64"].real_part = _LOOKUP["f32"]
 _LOOKUP["c128"].real_part = _LOOKUP["f64"]
 
@@ -161,7 +161,7 @@ _BY_KIND_BITS: Final = {
 _BY_KIND_BITS["float", 16] = f16
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def promote(a: DType, b: DType) -> DType:
     """The element type on which two arrays meet in the numpy-like functions.
 

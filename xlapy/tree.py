@@ -231,7 +231,7 @@ def _unflatten(structure: TreeDef, leaves: Any) -> Any:
         return kind(*children)
     if issubclass(kind, dict):
         result = kind.__new__(kind)
-        result.__init__()  # a defaultdict loses its factory: the structure holds no functions
+        kind.__init__(result)  # a defaultdict loses its factory: the structure holds no functions
         result.update(zip(structure.data, children, strict=True))
         return result
     # A dataclass is rebuilt without its __init__, which may compute, check or lack fields.

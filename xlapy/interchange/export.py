@@ -175,7 +175,7 @@ def _portable_form(op: Op) -> Callable[..., Any] | None:
     return None
 
 
-def _computation(f: Callable[..., Any], specs: Sequence[Any]) -> Computation:
+def _computation(f: Callable[..., Any] | Computation, specs: Sequence[Any]) -> Computation:
     if isinstance(f, ImportedFunction) or type(f) is Computation:
         if specs:
             raise ArtifactError(f"a program has specs of its own; got {specs} besides [X6]")

@@ -173,7 +173,7 @@ def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> Imported
     return ImportedFunction(from_stablehlo_module(module, entry))
 
 
-def read_program(program: str | bytes | Path) -> str | bytes:
+def read_program(program: str | bytes | bytearray | Path) -> str | bytes:
     """The text or bytes of a program, read from a file if it is a path."""
     if isinstance(program, Path) or (
         isinstance(program, str) and "\n" not in program and "{" not in program
