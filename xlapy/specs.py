@@ -70,7 +70,7 @@ class TensorSpec:
 
     def __new__(cls, shape: Sequence[int], dtype: Any, dynamic: Sequence[int] = ()) -> TensorSpec:
         try:
-            return cls._interned[shape, dtype, dynamic]  # type: ignore[index]
+            return cls._interned[shape, dtype, dynamic]
         except (KeyError, TypeError):
             pass
         key = (as_shape(shape), as_dtype(dtype), tuple(dynamic))
@@ -91,7 +91,7 @@ class TensorSpec:
             cls._interned[key] = self
         try:
             # By the names it was asked for as well, such as numpy's: constants ask again and again.
-            cls._interned[shape, dtype, dynamic] = self  # type: ignore[index]
+            cls._interned[shape, dtype, dynamic] = self
         except TypeError:
             pass
         return self
@@ -128,8 +128,8 @@ class TupleSpec:
 
     def __init__(self, elements: Iterable[Spec]) -> None:
         self.elements: tuple[Spec, ...] = tuple(elements)
-        self.mlir = f"tuple<{', '.join(e.mlir for e in self.elements)}>"
-        self.spec = self
+        self.mlir: str = f"tuple<{', '.join(e.mlir for e in self.elements)}>"
+        self.spec: TupleSpec = self
 
     def __repr__(self) -> str:
         return f"({', '.join(map(repr, self.elements))})"
@@ -148,8 +148,8 @@ class TokenSpec:
     __slots__ = ("mlir", "spec")
 
     def __init__(self) -> None:
-        self.mlir = "!stablehlo.token"
-        self.spec = self
+        self.mlir: str = "!stablehlo.token"
+        self.spec: TokenSpec = self
 
     def __repr__(self) -> str:
         return "token[]"

@@ -413,7 +413,8 @@ def trace(
     """
     outer = current_builder()
     builder = XlaBuilder(
-        name or getattr(function, "__name__", "main"), outer.scope if outer is not None else None
+        name if name else getattr(function, "__name__", "main"),
+        outer.scope if outer is not None else None,
     )
     arguments = [builder.parameter(i, s, names[i] if names else "") for i, s in enumerate(specs)]
     try:

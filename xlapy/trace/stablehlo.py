@@ -171,7 +171,7 @@ class Writer:
         outer, self.lines = self.lines, []
         saved = dict.fromkeys(computation.parameters)
         for value in saved:
-            saved[value] = self.names.get(value)  # type: ignore[assignment]
+            saved[value] = self.names.get(value)
         if names is None:
             arguments = ", ".join(f"{self.name(v)}: {v.spec.mlir}" for v in computation.parameters)
             self.lines.append(f"^bb0({arguments}):" if arguments else "^bb0:")

@@ -335,7 +335,8 @@ def elements(attribute: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
             if len(raw) * 8 < spec.size + 8 and len(raw) != spec.size:
                 bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")[: spec.size]
                 return bits.astype(np.bool_).reshape(spec.shape)
-            return (np.frombuffer(raw, np.uint8) != 0).reshape(spec.shape)
+            flags: np.ndarray[Any, Any] = np.frombuffer(raw, np.uint8) != 0
+            return flags.reshape(spec.shape)
         return np.frombuffer(raw, dtype.numpy).reshape(spec.shape)
     tokens = re.findall(r"[^\s,\[\]()]+", body)
     values: Sequence[Any]
