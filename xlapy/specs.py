@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import re
@@ -69,6 +70,7 @@ class TensorSpec:
     _interned: dict[Any, TensorSpec] = {}  # noqa: RUF012 - the one table, filled by __new__
 
     def __new__(cls, shape: Sequence[int], dtype: Any, dynamic: Sequence[int] = ()) -> TensorSpec:
+        """Give the one spec of a shape and element type."""
         try:
             return cls._interned[shape, dtype, dynamic]
         except (KeyError, TypeError):
@@ -89,11 +91,9 @@ class TensorSpec:
                 raise ShapeError(f"an array must have fewer than 2**62 bits; got {self} [X1]")
             self.spec = self
             cls._interned[key] = self
-        try:
-            # By the names it was asked for as well, such as numpy's: constants ask again and again.
+        # By the names it was asked for as well, such as numpy's: constants ask again and again.
+        with contextlib.suppress(TypeError):
             cls._interned[shape, dtype, dynamic] = self
-        except TypeError:
-            pass
         return self
 
     def __repr__(self) -> str:
@@ -321,7 +321,11 @@ def as_ints(values: Any, what: str = "sizes", label: str = "X1") -> tuple[int, .
                 break
         else:
             return values
-    if isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
+    if (
+        isinstance(values, str)
+        or not isinstance(values, Iterable)
+        or getattr(values, "ndim", 1) == 0
+    ):
         return (as_int(values, what, label),)
     return tuple(as_int(v, what, label) for v in values)
 

@@ -1,0 +1,1 @@
+"""Programs to and from other frameworks."""

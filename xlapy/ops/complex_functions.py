@@ -21,7 +21,7 @@ def in_complex128(function: Callable[..., Array]) -> Callable[..., Array]:
         return np.asarray(wide).astype(dtype, copy=False)
 
     wrapped.__name__ = function.__name__
-    wrapped.__doc__ = function.__doc__
+    wrapped.__doc__ = f"``{function.__name__}`` of complex numbers, rounded once."
     return wrapped
 
 

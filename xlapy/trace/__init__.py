@@ -1,0 +1,1 @@
+"""What a program is: recording, checking, transforming, writing and reading."""

@@ -324,24 +324,16 @@ def host_array(x: Any) -> np.ndarray[Any, Any]:
         except ValueError as error:
             raise DTypeError(f"nested lists must be of equal lengths; got {error} [X1]") from None
         kind = array.dtype.kind
-        if (
-            kind in "iufcb"
-            and array.dtype.itemsize == 8
-            and kind in "if"
-            or array.dtype == np.complex128
+        # Lists hold Python scalars, which have the default widths, or numpy ones, which keep theirs.
+        if array.dtype in (np.int64, np.float64, np.complex128) and not any(
+            isinstance(v, np.generic | np.ndarray) for v in _leaves(x)
         ):
-            # Lists hold Python scalars (or numpy ones, which keep their type below).
-            if not any(isinstance(v, np.generic | np.ndarray) for v in _leaves(x)):
-                narrow = {"i": np.int32, "f": np.float32, "c": np.complex64}[kind]
-                if (
-                    kind == "i"
-                    and array.size
-                    and (array.max() > 2**31 - 1 or array.min() < -(2**31))
-                ):
-                    raise DTypeError(
-                        f"Python integers must fit the default type s32; got {array.flat[abs(array).argmax()]} [X3]"
-                    )
-                array = array.astype(narrow)
+            narrow = {"i": np.int32, "f": np.float32, "c": np.complex64}[kind]
+            if kind == "i" and array.size and (array.max() > 2**31 - 1 or array.min() < -(2**31)):
+                raise DTypeError(
+                    f"Python integers must fit the default type s32; got {array.flat[abs(array).argmax()]} [X3]"
+                )
+            array = array.astype(narrow)
         dtype = as_dtype(array.dtype).numpy
     elif hasattr(x, "__array__"):
         array = np.asarray(x)

@@ -213,7 +213,9 @@ def register_reader(mlir_name: str, read: Callable[..., Any]) -> None:
         ``read(reader, operation)``, as in `Hlo`.
     """
     if mlir_name in _registry.readers or mlir_name in _registry.hlo_names:
-        raise XlapyError(f"an MLIR name must be read in one way; got {mlir_name!r} from {read.__module__} too [X1]")
+        raise XlapyError(
+            f"an MLIR name must be read in one way; got {mlir_name!r} from {read.__module__} too [X1]"
+        )
     _registry.readers[mlir_name] = read
 
 

@@ -270,7 +270,9 @@ class Writer:
     def callback(self, function: Any, results: tuple[Any, ...]) -> tuple[str, int]:
         """The custom call that calls a Python function, and the function's number."""
         if self.callbacks is None:
-            raise UnsupportedOpError("a Python function must not be in a program that is written as text; got one [X6]")
+            raise UnsupportedOpError(
+                "a Python function must not be in a program that is written as text; got one [X6]"
+            )
         self.callbacks.functions.append((function, results))
         return self.callbacks.target, len(self.callbacks.functions) - 1
 
@@ -341,7 +343,8 @@ def constant_text(array: np.ndarray[Any, Any], spec: TensorSpec | None = None) -
     if array.size == 1 or not any(
         s for s, d in zip(array.strides, array.shape, strict=True) if d > 1
     ):
-        return f"dense<{_scalar(array.reshape(-1)[0:1].reshape(()) if array.size == 1 else array[(0,) * array.ndim], dtype.kind, dtype.bits)}>"
+        first = array.reshape(()) if array.size == 1 else array[(0,) * array.ndim]
+        return f"dense<{_scalar(first, dtype.kind, dtype.bits)}>"
     if dtype.bits < 8:  # MLIR packs some of these in its raw form, so each element is written out
         items = [_scalar(v, dtype.kind, dtype.bits) for v in array.reshape(-1)]
         return f"dense<{_nest(items, array.shape)}>"

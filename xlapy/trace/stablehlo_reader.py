@@ -19,7 +19,14 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder, using
 from xlapy.trace.op import by_hlo_name, reader_of
 
-__all__ = ["Reader", "dense_attribute", "elements", "from_stablehlo_module", "spec_of_type", "split_text"]
+__all__ = [
+    "Reader",
+    "dense_attribute",
+    "elements",
+    "from_stablehlo_module",
+    "spec_of_type",
+    "split_text",
+]
 
 _TENSOR: Final = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([^,>]+(?:<[^>]*>)?)(?:, (.*))?>$")
 _types: dict[str, Spec] = {}
