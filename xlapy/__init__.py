@@ -11,6 +11,9 @@ from xlapy.backends.registry import register_backend as register_backend
 from xlapy.backends.registry import use_backend as use_backend
 from xlapy.compilation import clear_caches as clear_caches
 from xlapy.compilation import compile as compile
+from xlapy.control_flow import cond as cond
+from xlapy.control_flow import fori_loop as fori_loop
+from xlapy.control_flow import while_loop as while_loop
 from xlapy.differentiation import grad as grad
 from xlapy.differentiation import hessian as hessian
 from xlapy.differentiation import jacfwd as jacfwd
@@ -23,9 +26,6 @@ from xlapy.interchange.export import Artifact as Artifact
 from xlapy.interchange.export import export as export
 from xlapy.interchange.hlo import from_hlo as from_hlo
 from xlapy.interchange.imported import from_stablehlo as from_stablehlo
-from xlapy.loops import cond as cond
-from xlapy.loops import fori_loop as fori_loop
-from xlapy.loops import while_loop as while_loop
 from xlapy.numpy import UniqueAll as UniqueAll
 from xlapy.numpy import UniqueCounts as UniqueCounts
 from xlapy.numpy import UniqueInverse as UniqueInverse
