@@ -15,9 +15,6 @@ from xlapy.control_flow import cond as cond
 from xlapy.control_flow import fori_loop as fori_loop
 from xlapy.control_flow import while_loop as while_loop
 from xlapy.differentiation import grad as grad
-from xlapy.differentiation import hessian as hessian
-from xlapy.differentiation import jacfwd as jacfwd
-from xlapy.differentiation import jacrev as jacrev
 from xlapy.differentiation import jvp as jvp
 from xlapy.differentiation import stop_gradient as stop_gradient
 from xlapy.differentiation import value_and_grad as value_and_grad
@@ -26,6 +23,9 @@ from xlapy.interchange.export import Artifact as Artifact
 from xlapy.interchange.export import export as export
 from xlapy.interchange.hlo import from_hlo as from_hlo
 from xlapy.interchange.imported import from_stablehlo as from_stablehlo
+from xlapy.jacobians import hessian as hessian
+from xlapy.jacobians import jacfwd as jacfwd
+from xlapy.jacobians import jacrev as jacrev
 from xlapy.numpy import UniqueAll as UniqueAll
 from xlapy.numpy import UniqueCounts as UniqueCounts
 from xlapy.numpy import UniqueInverse as UniqueInverse

@@ -5,12 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
-
-import numpy as np
 
 from xlapy import tree
 from xlapy.backends.base import CompileOptions
@@ -18,8 +15,20 @@ from xlapy.backends.base import Executable as Program
 from xlapy.backends.eager import clear_eager_cache, common_placement, compile_checked, put
 from xlapy.backends.registry import get_backend
 from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError, XlapyError
+from xlapy.methods import BoundMethod, split_instance, stand_in_for
+from xlapy.signatures import (
+    SCALARS,
+    Entry,
+    Signature,
+    difference,
+    scalar,
+    spec_of_leaf,
+    unpacker,
+    with_leaves,
+)
 from xlapy.source import hide_library_frames
-from xlapy.specs import Spec, TensorSpec, TokenSpec, TupleSpec
+from xlapy.specs import TensorSpec, TupleSpec
+from xlapy.stages import Executable, Lowered
 from xlapy.staging import clear_staged
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import XlaBuilder, lift
@@ -27,61 +36,12 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder, using
 from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead
-from xlapy.trace.stablehlo import to_stablehlo
 
 __all__ = ["CompiledFunction", "Executable", "Lowered", "clear_caches", "compile"]
 
-_SCALARS: Final = (bool, int, float, complex)
 # Signatures that one function keeps programs for, before the oldest is dropped.
 _LIMIT: Final = 1024
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
-
-
-@final
-class _Signature:
-    """What a call's arguments amount to: the key under which its program is kept."""
-
-    __slots__ = ("key", "leaves", "paths", "static", "structure")
-
-    def __init__(
-        self, leaves: list[Any], structure: tree.TreeDef, static: tuple[Any, ...], paths: list[str]
-    ) -> None:
-        self.leaves = leaves
-        self.structure = structure
-        self.static = static
-        self.paths = paths
-        self.key = (structure, static, tuple([_leaf_key(x) for x in leaves]))
-
-
-def _leaf_key(x: Any) -> Any:
-    if type(x) is Tensor:
-        return x.placed
-    if isinstance(x, TensorSpec):
-        return x
-    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
-    # Arrays of other libraries become tensors of their shape and type.
-    return type(x) if shape is None else (type(x), tuple(shape), str(dtype))
-
-
-@final
-class _Entry:
-    """A program and how to hand it arguments and unpack its results."""
-
-    __slots__ = ("captured", "computation", "donated", "executable", "out_structure", "run")
-
-    def __init__(
-        self,
-        computation: Computation,
-        captured: list[Tensor],
-        out_structure: tree.TreeDef,
-        donated: frozenset[int],
-    ) -> None:
-        self.computation = computation
-        self.captured = captured
-        self.out_structure = out_structure
-        self.donated = donated
-        self.executable: Program | None = None
-        self.run: Callable[[list[Any]], Any] | None = None
 
 
 @final
@@ -123,7 +83,7 @@ class CompiledFunction:
             not self._static and not self._donate and in_shardings is None and backend is None
         )
         self._fast: dict[Any, tuple[Callable[[list[Any]], Any], Any]] = {}
-        self._entries: dict[Any, _Entry] = {}
+        self._entries: dict[Any, Entry] = {}
         self._history: list[dict[str, str]] = []
         self._lock = threading.RLock()
         self._name = getattr(function, "__name__", "main")
@@ -149,7 +109,7 @@ class CompiledFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        return _BoundMethod(self, instance)
+        return BoundMethod(self, instance)
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}: {self.traces} traces, {self.compiles} compiles>"
@@ -157,6 +117,7 @@ class CompiledFunction:
     # --- calling ------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program for these arguments, recording and compiling it first where it is new."""
         if not kwargs and current_builder() is None:
             # The fast path: tensors and flat dicts of tensors, seen before.
             try:
@@ -208,12 +169,12 @@ class CompiledFunction:
 
     def _prepare(
         self,
-        signature: _Signature,
+        signature: Signature,
         key: Any,
         tensors: list[Tensor],
         placement: Placement,
         instance: Any,
-    ) -> _Entry:
+    ) -> Entry:
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and entry.run is not None:
@@ -236,13 +197,13 @@ class CompiledFunction:
             self._entries[key] = entry
             return entry
 
-    def _compile(self, entry: _Entry, placement: Placement) -> Program:
+    def _compile(self, entry: Entry, placement: Placement) -> Program:
         options = CompileOptions(device=placement.device, donated=entry.donated, flags=self._flags)
         executable = compile_checked(eliminate_dead(entry.computation), placement, options)
         self.compiles += 1
         return executable
 
-    def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: _Entry) -> None:
+    def _remember(self, args: tuple[Any, ...], kwargs: dict[str, Any], entry: Entry) -> None:
         """Let the next call of this form take the fast path."""
         if kwargs:
             return
@@ -265,47 +226,22 @@ class CompiledFunction:
                 return
         executable = entry.executable
         run = entry.run
-        assert executable is not None and run is not None
+        assert executable is not None
+        assert run is not None
         if order != list(range(count)):
             straight = run
 
             def run(payloads: list[Any]) -> Any:
                 return straight([payloads[i] for i in order])
 
-        placed = executable.placed
-        structure = entry.out_structure
-        if structure is tree.LEAF:
-            first = placed[0]
-
-            def unpack(results: Any) -> Any:
-                return Tensor(first, results[0])
-
-        elif structure.kind in (tuple, list) and all(c is tree.LEAF for c in structure.children):
-            kind: Any = structure.kind
-
-            def unpack(results: Any) -> Any:
-                return kind([Tensor(p, r) for p, r in zip(placed, results, strict=True)])
-
-        elif structure.kind is dict and all(c is tree.LEAF for c in structure.children):
-            names = structure.data
-
-            def unpack(results: Any) -> Any:
-                return {n: Tensor(p, r) for n, p, r in zip(names, placed, results, strict=True)}
-
-        else:
-
-            def unpack(results: Any) -> Any:
-                return tree.unflatten(
-                    structure, [Tensor(p, r) for p, r in zip(placed, results, strict=True)]
-                )
-
+        unpack = unpacker(entry.out_structure, executable.placed)
         self._fast[tuple(key)] = (run, unpack)
 
     # --- arguments ----------------------------------------------------------------------------------------------
 
     def _sign(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], instance: Any = None
-    ) -> _Signature:
+    ) -> Signature:
         static: tuple[Any, ...] = ()
         if self._static:
             bound = self._bind(args, kwargs)
@@ -325,11 +261,11 @@ class CompiledFunction:
             args, kwargs = self._without_static(bound)
         leaves, structure = tree.flatten((args, kwargs))
         if instance is not None:
-            dynamic, fixed = _split_instance(instance)
+            dynamic, fixed = split_instance(instance)
             more, instance_structure = tree.flatten(dynamic)
             leaves = [*more, *leaves]
             static = (*static, ("self", type(instance), fixed, instance_structure))
-        return _Signature(leaves, structure, static, [])
+        return Signature(leaves, structure, static, [])
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
         return self._signature.bind(*args, **kwargs)
@@ -357,7 +293,7 @@ class CompiledFunction:
                 keyword[name] = value
         return tuple(positional), keyword
 
-    def _paths(self, signature: _Signature) -> list[str]:
+    def _paths(self, signature: Signature) -> list[str]:
         """What each leaf is called: ``x``, ``params['w']``, ..."""
         parameters = list(self._signature.parameters.values())
         names: list[str] = []
@@ -378,15 +314,13 @@ class CompiledFunction:
         missing = len(signature.leaves) - len(names)
         return [f"self.{i}" for i in range(missing)] + names
 
-    def _concrete(self, signature: _Signature, backend: Any) -> tuple[list[Tensor], Placement]:
+    def _concrete(self, signature: Signature, backend: Any) -> tuple[list[Tensor], Placement]:
         """The leaves as tensors in one place."""
         leaves = signature.leaves
         given = [x for x in leaves if type(x) is Tensor]
         if backend is not None:
             placement = (
-                given[0].placed.placement
-                if given and _all_on(given, backend)
-                else backend.placement
+                given[0].placement if given and _all_on(given, backend) else backend.placement
             )
         else:
             placement = common_placement(given)
@@ -395,7 +329,7 @@ class CompiledFunction:
             if type(x) is Tensor:
                 if type(x.placed) is not Placed:
                     x._refuse("it cannot be an argument outside its trace")
-                if x.placed.placement is not placement:
+                if x.placement is not placement:
                     if backend is None:
                         common_placement([x, *given])
                     x = put(x.numpy(), placement)
@@ -404,13 +338,13 @@ class CompiledFunction:
                 tensors.append(self._leaf_tensor(x, i, signature, placement))
         return tensors, placement
 
-    def _leaf_tensor(self, x: Any, i: int, signature: _Signature, placement: Placement) -> Tensor:
+    def _leaf_tensor(self, x: Any, i: int, signature: Signature, placement: Placement) -> Tensor:
         if isinstance(x, TensorSpec):
             raise DTypeError(
                 f"{self._name}: a call needs values; got the spec {x} for {self._paths(signature)[i]} [X1]"
             )
         try:
-            return put(_scalar(x) if isinstance(x, _SCALARS) else x, placement)
+            return put(scalar(x) if isinstance(x, SCALARS) else x, placement)
         except DTypeError:
             raise DTypeError(
                 f"{self._name}: an argument must be a tensor, an array, a number or a container of them; got"
@@ -421,15 +355,15 @@ class CompiledFunction:
     # --- tracing ------------------------------------------------------------------------------------------------
 
     def _trace(
-        self, signature: _Signature, instance: Any = None, parent: XlaBuilder | None = None
-    ) -> _Entry:
+        self, signature: Signature, instance: Any = None, parent: XlaBuilder | None = None
+    ) -> Entry:
         """Record the function for a signature."""
         builder = XlaBuilder(self._name, parent.scope if parent is not None else None)
         paths = self._paths(signature)
         arguments = []
         for i, x in enumerate(signature.leaves):
-            argument = builder.parameter(i, _spec_of_leaf(x), paths[i])
-            if isinstance(x, _SCALARS):
+            argument = builder.parameter(i, spec_of_leaf(x), paths[i])
+            if isinstance(x, SCALARS):
                 builder.weak.add(argument.payload)
             arguments.append(argument)
         try:
@@ -443,16 +377,14 @@ class CompiledFunction:
         self._history.append(self._describe(signature, paths))
         computation = builder.finish(results)
         donated = self._donated(signature, paths)
-        return _Entry(
-            computation, [t for t, _ in builder.captured.values()], out_structure, donated
-        )
+        return Entry(computation, [t for t, _ in builder.captured.values()], out_structure, donated)
 
-    def _apply(self, signature: _Signature, arguments: list[Tensor], instance: Any) -> Any:
+    def _apply(self, signature: Signature, arguments: list[Tensor], instance: Any) -> Any:
         static = {s[0]: s[2] for s in signature.static if s[0] != "self"}
         if instance is not None:
-            _, _, fixed, structure = signature.static[-1]
+            _, _, _, structure = signature.static[-1]
             count = structure.leaves
-            stand_in = _stand_in(instance, tree.unflatten(structure, arguments[:count]))
+            stand_in = stand_in_for(instance, tree.unflatten(structure, arguments[:count]))
             before = dict(vars(stand_in))
             args, kwargs = tree.unflatten(signature.structure, arguments[count:])
             output = self._function(stand_in, *args, **kwargs, **static)
@@ -481,7 +413,7 @@ class CompiledFunction:
                 f"{self._name}: must return tensors, numbers or containers of them; got {type(x).__name__} [X1]"
             ) from None
 
-    def _donated(self, signature: _Signature, paths: list[str]) -> frozenset[int]:
+    def _donated(self, signature: Signature, paths: list[str]) -> frozenset[int]:
         if not self._donate:
             return frozenset()
         return frozenset(
@@ -490,10 +422,10 @@ class CompiledFunction:
             if any(p == n or p.startswith((f"{n}[", f"{n}.")) for n in self._donate)
         )
 
-    def _call_traced(self, signature: _Signature, builder: XlaBuilder, instance: Any) -> Any:
+    def _call_traced(self, signature: Signature, builder: XlaBuilder, instance: Any) -> Any:
         """A call inside another trace: kept as a call of the recorded computation."""
         leaves = [
-            x if type(x) is Tensor else lift(_scalar(x) if isinstance(x, _SCALARS) else x)
+            x if type(x) is Tensor else lift(scalar(x) if isinstance(x, SCALARS) else x)
             for x in signature.leaves
         ]
         specs = tuple([x.placed.spec for x in leaves])
@@ -506,9 +438,7 @@ class CompiledFunction:
         )
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._trace(
-                _with_leaves(signature, leaves, signature.leaves), instance, builder
-            )
+            entry = self._trace(with_leaves(signature, leaves, signature.leaves), instance, builder)
             # Values of the enclosing trace are good for this trace only.
             if all(type(t.placed) is Placed for t in entry.captured):
                 self._entries[key] = entry
@@ -529,7 +459,8 @@ class CompiledFunction:
         -------
         Computation
         """
-        return self.lower(*args, **kwargs).computation
+        computation: Computation = self.lower(*args, **kwargs).computation
+        return computation
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Record the function for these arguments, for looking at or compiling later.
@@ -567,14 +498,14 @@ class CompiledFunction:
                     f"trace 1 of {self._name}: first call, with {arguments or 'no arguments'}"
                 )
                 continue
-            nearest = min(self._history[:i], key=lambda old: len(_difference(old, now)))
-            changes = _difference(nearest, now)
+            nearest = min(self._history[:i], key=lambda old: len(difference(old, now)))
+            changes = difference(nearest, now)
             lines.append(
                 f"trace {i + 1} of {self._name}: {'; '.join(changes) or 'the same signature elsewhere'}"
             )
         return "\n".join(lines) or f"{self._name} has not been recorded"
 
-    def _describe(self, signature: _Signature, paths: list[str]) -> dict[str, str]:
+    def _describe(self, signature: Signature, paths: list[str]) -> dict[str, str]:
         found = {
             p: str(x.placed.spec)
             if type(x) is Tensor
@@ -597,189 +528,9 @@ class CompiledFunction:
 _FAST_NO: Final = object()
 
 
-def _difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    changes = [
-        f"{k} changed from {old[k]} to {v}" for k, v in new.items() if k in old and old[k] != v
-    ]
-    changes += [f"{k} is new, {v}" for k, v in new.items() if k not in old]
-    return changes + [f"{k} is gone" for k in old if k not in new]
-
-
 def _all_on(tensors: Sequence[Tensor], backend: Any) -> bool:
     first = tensors[0].placed
     return type(first) is Placed and first.placement.backend is backend
-
-
-def _scalar(x: Any) -> np.ndarray[Any, Any]:
-    from xlapy.trace.builder import scalar_array
-
-    return scalar_array(x)
-
-
-def _spec_of_leaf(x: Any) -> Spec:
-    if type(x) is Tensor:
-        spec: Spec = x.placed.spec
-        return spec
-    if isinstance(x, TensorSpec | TokenSpec):
-        return x
-    array = _scalar(x) if isinstance(x, _SCALARS) else np.asarray(x)
-    if not isinstance(x, _SCALARS):
-        from xlapy.trace.builder import host_array
-
-        array = host_array(x)
-    return TensorSpec(array.shape, array.dtype)
-
-
-def _with_leaves(signature: _Signature, leaves: list[Any], originals: list[Any]) -> _Signature:
-    """The signature with tensors for leaves; Python scalars stay, so that they are weak in the trace."""
-    kept = [o if isinstance(o, _SCALARS) else x for x, o in zip(leaves, originals, strict=True)]
-    return _Signature(kept, signature.structure, signature.static, signature.paths)
-
-
-# --- methods ------------------------------------------------------------------------------------------------------
-
-
-def _is_dynamic(x: Any) -> bool:
-    leaves, _ = tree.flatten(x)
-    return bool(leaves) and all(isinstance(v, Tensor | np.ndarray) for v in leaves)
-
-
-def _split_instance(instance: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """An object's attributes: those made of tensors are arguments, the others are static."""
-    attributes = vars(instance) if hasattr(instance, "__dict__") else {}
-    dynamic = {k: v for k, v in attributes.items() if _is_dynamic(v)}
-    fixed = []
-    for name, value in attributes.items():
-        if name not in dynamic:
-            try:
-                hash(value)
-                fixed.append((name, type(value), value))
-            except TypeError:
-                fixed.append((name, type(value), repr(value)))
-    return dynamic, tuple(fixed)
-
-
-def _stand_in(instance: Any, dynamic: Mapping[str, Any]) -> Any:
-    """A shallow copy of the object that holds traced tensors."""
-    copy = object.__new__(type(instance))
-    copy.__dict__.update(vars(instance))
-    copy.__dict__.update(dynamic)
-    return copy
-
-
-@final
-class _BoundMethod:
-    """A compiled method of one object: its tensors are arguments, so that later assignments are seen."""
-
-    __slots__ = ("__self__", "_compiled")
-
-    def __init__(self, compiled: CompiledFunction, instance: Any) -> None:
-        self._compiled = compiled
-        self.__self__ = instance
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        compiled = self._compiled
-        try:
-            if compiled._static:
-                # Static arguments are found by name, so the object takes its place among the arguments first.
-                bound = types.MethodType(compiled._function, self.__self__)
-                signature = inspect.signature(bound).bind(*args, **kwargs)
-                kwargs = dict(signature.arguments)
-                args = ()
-            return compiled._call(args, kwargs, self.__self__)
-        except XlapyError as error:
-            hide_library_frames(error)
-            raise
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._compiled, name)
-
-
-# --- stages -------------------------------------------------------------------------------------------------------
-
-
-@final
-class Lowered:
-    """A recorded function: its program, to look at or to compile.
-
-    Attributes
-    ----------
-    computation : Computation
-    """
-
-    def __init__(
-        self, function: CompiledFunction, signature: _Signature, entry: _Entry, placement: Placement
-    ) -> None:
-        self._function = function
-        self._signature = signature
-        self._entry = entry
-        self._placement = placement
-        self.computation = entry.computation
-
-    @property
-    def stablehlo_text(self) -> str:
-        """The program as StableHLO."""
-        return to_stablehlo(eliminate_dead(self.computation))
-
-    @property
-    def hlo_text(self) -> str:
-        """The program as HLO, before optimisation."""
-        from xlapy import _jaxlib
-
-        text: str = _jaxlib.to_hlo(_jaxlib.parse(self.stablehlo_text))
-        return text
-
-    def compile(self) -> Executable:
-        """Compile the program.
-
-        Returns
-        -------
-        Executable
-        """
-        program = self._function._compile(self._entry, self._placement)
-        return Executable(self, program)
-
-    def __repr__(self) -> str:
-        return repr(self.computation)
-
-
-@final
-class Executable:
-    """A compiled program: call it with arguments of the signature that it was lowered for."""
-
-    def __init__(self, lowered: Lowered, program: Program) -> None:
-        self._lowered = lowered
-        self._program = program
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        lowered = self._lowered
-        function = lowered._function
-        signature = function._sign(args, kwargs)
-        tensors, placement = function._concrete(signature, lowered._placement.backend)
-        expected = [_spec_of_leaf(x) for x in lowered._signature.leaves]
-        actual = [t.placed.spec for t in tensors]
-        if signature.structure != lowered._signature.structure or expected != actual:
-            raise DTypeError(
-                f"{function._name}: arguments must be of the lowered signature {expected}; got {actual} [X1]"
-            )
-        if placement is not lowered._placement:
-            tensors = [put(t.numpy(), lowered._placement) for t in tensors]
-        payloads = self._program.execute([t.payload for t in (*tensors, *lowered._entry.captured)])
-        results = [Tensor(p, r) for p, r in zip(self._program.placed, payloads, strict=True)]
-        return tree.unflatten(lowered._entry.out_structure, results)
-
-    @property
-    def optimized_hlo_text(self) -> str:
-        """The program after XLA's optimisation."""
-        return self._program.optimized_hlo_text
-
-    def cost_analysis(self) -> dict[str, Any]:
-        """XLA's estimates: ``flops``, ``bytes accessed`` and so on."""
-        return self._program.cost_analysis()
-
-    def memory_analysis(self) -> dict[str, int]:
-        """The bytes that arguments, results, temporaries and code take."""
-        return self._program.memory_analysis()
 
 
 def compile(

@@ -1,9 +1,12 @@
 """Every operation of XLA: one record each, and a public function beside it."""
 
-from xlapy.ops.creation import constant, iota
+import xlapy.ops.internal
+from xlapy.ops import shaping, spellings
 from xlapy.ops.accuracy import (
     ResultAccuracy,
 )
+from xlapy.ops.callbacks import python_callback
+from xlapy.ops.calls import call, composite_call
 from xlapy.ops.comparison import (
     compare,
     eq,
@@ -19,8 +22,15 @@ from xlapy.ops.comparison import (
     ne,
     ne_total_order,
 )
-from xlapy.ops.selection import clamp, select
-from xlapy.ops import spellings
+from xlapy.ops.contraction import DotDimensionNumbers, dot, dot_general
+from xlapy.ops.control_flow import conditional, while_
+from xlapy.ops.conv import (
+    conv,
+    conv_general,
+    conv_general_dilated,
+    conv_with_general_dimensions,
+    conv_with_general_padding,
+)
 from xlapy.ops.conversion import (
     bitcast_convert_type,
     convert,
@@ -29,6 +39,15 @@ from xlapy.ops.conversion import (
     real,
     reduce_precision,
 )
+from xlapy.ops.convolution import ConvolutionDimensionNumbers
+from xlapy.ops.creation import constant, iota
+from xlapy.ops.custom import custom_call, register_custom_call
+from xlapy.ops.dot_algorithm import DotAlgorithm
+from xlapy.ops.dynamic import dynamic_reshape, get_dimension_size, set_dimension_size
+from xlapy.ops.dynamic_convolution import dynamic_conv
+from xlapy.ops.dynamic_filling import dynamic_broadcast_in_dim, dynamic_iota
+from xlapy.ops.dynamic_gather import dynamic_gather
+from xlapy.ops.dynamic_movement import dynamic_pad, real_dynamic_slice
 from xlapy.ops.elementwise import (
     add,
     and_,
@@ -75,6 +94,29 @@ from xlapy.ops.elementwise_unary import (
     tan,
     tanh,
 )
+from xlapy.ops.fft import fft
+from xlapy.ops.gather import GatherDimensionNumbers, gather
+from xlapy.ops.gradient_control import stop_gradient
+from xlapy.ops.indexing import dynamic_slice, dynamic_update_slice, slice
+from xlapy.ops.joining import concat_in_dim, concatenate, pad
+from xlapy.ops.linalg import cholesky, triangular_solve
+from xlapy.ops.ragged_dot import RaggedDotDimensionNumbers, ragged_dot
+from xlapy.ops.reduction import (
+    argmax,
+    argmin,
+    reduce,
+    reduce_and,
+    reduce_max,
+    reduce_min,
+    reduce_or,
+    reduce_prod,
+    reduce_sum,
+)
+from xlapy.ops.scaled_dot import scaled_dot
+from xlapy.ops.scatter import ScatterDimensionNumbers, scatter
+from xlapy.ops.selection import clamp, select
+from xlapy.ops.shaping import broadcast, broadcast_in_dim, collapse, reshape, rev, transpose
+from xlapy.ops.sorting import sort
 from xlapy.ops.special import (
     acos,
     acosh,
@@ -98,61 +140,4 @@ from xlapy.ops.special import (
     square,
     zeta,
 )
-from xlapy.ops import shaping
-from xlapy.ops.gradient_control import stop_gradient
-
-from xlapy.ops.joining import concat_in_dim, concatenate, pad
-
-from xlapy.ops.indexing import dynamic_slice, dynamic_update_slice, slice
-
-from xlapy.ops.shaping import broadcast, broadcast_in_dim, collapse, reshape, rev, transpose
-
 from xlapy.ops.structure import copy, get_tuple_element, optimization_barrier, tuple
-
-from xlapy.ops.calls import call, composite_call
-from xlapy.ops.control_flow import conditional, while_
-
-from xlapy.ops.gather import GatherDimensionNumbers, gather
-from xlapy.ops.scatter import ScatterDimensionNumbers, scatter
-
-import xlapy.ops.internal
-
-from xlapy.ops.dynamic import dynamic_reshape, get_dimension_size, set_dimension_size
-from xlapy.ops.dynamic_filling import dynamic_broadcast_in_dim, dynamic_iota
-from xlapy.ops.dynamic_gather import dynamic_gather
-from xlapy.ops.dynamic_movement import dynamic_pad, real_dynamic_slice
-
-from xlapy.ops.callbacks import python_callback
-from xlapy.ops.custom import custom_call, register_custom_call
-
-from xlapy.ops.contraction import DotDimensionNumbers, dot, dot_general
-from xlapy.ops.dot_algorithm import DotAlgorithm
-
-from xlapy.ops.conv import (
-    conv,
-    conv_general,
-    conv_general_dilated,
-    conv_with_general_dimensions,
-    conv_with_general_padding,
-)
-from xlapy.ops.convolution import ConvolutionDimensionNumbers
-from xlapy.ops.dynamic_convolution import dynamic_conv
-
-from xlapy.ops.fft import fft
-from xlapy.ops.linalg import cholesky, triangular_solve
-
-from xlapy.ops.ragged_dot import RaggedDotDimensionNumbers, ragged_dot
-
-from xlapy.ops.scaled_dot import scaled_dot
-
-from xlapy.ops.reduction import (
-    argmax,
-    argmin,
-    reduce,
-    reduce_and,
-    reduce_max,
-    reduce_min,
-    reduce_or,
-    reduce_prod,
-    reduce_sum,
-)

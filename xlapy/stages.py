@@ -1,0 +1,99 @@
+"""The stages of a compiled function, to look at: recorded, then compiled."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from xlapy import tree
+from xlapy.backends.base import Executable as Program
+from xlapy.backends.eager import put
+from xlapy.errors import DTypeError
+from xlapy.signatures import Signature, spec_of_leaf
+from xlapy.tensor import Placement, Tensor
+from xlapy.trace.simplify import eliminate_dead
+from xlapy.trace.stablehlo import to_stablehlo
+
+
+@final
+class Lowered:
+    """A recorded function: its program, to look at or to compile.
+
+    Attributes
+    ----------
+    computation : Computation
+    """
+
+    def __init__(
+        self, function: Any, signature: Signature, entry: Any, placement: Placement
+    ) -> None:
+        self._function = function
+        self._signature = signature
+        self._entry = entry
+        self._placement = placement
+        self.computation = entry.computation
+
+    @property
+    def stablehlo_text(self) -> str:
+        """The program as StableHLO."""
+        return to_stablehlo(eliminate_dead(self.computation))
+
+    @property
+    def hlo_text(self) -> str:
+        """The program as HLO, before optimisation."""
+        from xlapy import _jaxlib
+
+        text: str = _jaxlib.to_hlo(_jaxlib.parse(self.stablehlo_text))
+        return text
+
+    def compile(self) -> Executable:
+        """Compile the program.
+
+        Returns
+        -------
+        Executable
+        """
+        program = self._function._compile(self._entry, self._placement)
+        return Executable(self, program)
+
+    def __repr__(self) -> str:
+        return repr(self.computation)
+
+
+@final
+class Executable:
+    """A compiled program: call it with arguments of the signature that it was lowered for."""
+
+    def __init__(self, lowered: Lowered, program: Program) -> None:
+        self._lowered = lowered
+        self._program = program
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program."""
+        lowered = self._lowered
+        function = lowered._function
+        signature = function._sign(args, kwargs)
+        tensors, placement = function._concrete(signature, lowered._placement.backend)
+        expected = [spec_of_leaf(x) for x in lowered._signature.leaves]
+        actual = [t.placed.spec for t in tensors]
+        if signature.structure != lowered._signature.structure or expected != actual:
+            raise DTypeError(
+                f"{function._name}: arguments must be of the lowered signature {expected}; got {actual} [X1]"
+            )
+        if placement is not lowered._placement:
+            tensors = [put(t.numpy(), lowered._placement) for t in tensors]
+        payloads = self._program.execute([t.payload for t in (*tensors, *lowered._entry.captured)])
+        results = [Tensor(p, r) for p, r in zip(self._program.placed, payloads, strict=True)]
+        return tree.unflatten(lowered._entry.out_structure, results)
+
+    @property
+    def optimized_hlo_text(self) -> str:
+        """The program after XLA's optimisation."""
+        return self._program.optimized_hlo_text
+
+    def cost_analysis(self) -> dict[str, Any]:
+        """XLA's estimates: ``flops``, ``bytes accessed`` and so on."""
+        return self._program.cost_analysis()
+
+    def memory_analysis(self) -> dict[str, int]:
+        """The bytes that arguments, results, temporaries and code take."""
+        return self._program.memory_analysis()
