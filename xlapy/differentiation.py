@@ -1,4 +1,4 @@
-"""Derivatives of Python functions: `grad`, `value_and_grad`, `vjp`, `jvp`, Jacobians."""
+"""Derivatives of Python functions: `grad`, `value_and_grad`, `vjp` and `jvp`."""
 
 from __future__ import annotations
 
