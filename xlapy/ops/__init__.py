@@ -141,3 +141,5 @@ from xlapy.ops.special import (
     zeta,
 )
 from xlapy.ops.structure import copy, get_tuple_element, optimization_barrier, tuple
+from xlapy.ops.window_selection import select_and_scatter
+from xlapy.ops.windows import reduce_window

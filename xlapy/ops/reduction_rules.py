@@ -305,7 +305,7 @@ def require_associative(op: Op, name: str) -> None:
 
 # --- batching -------------------------------------------------------------------------------------
 
-_WITH_IDENTITY: Final = frozenset({"add", "mul", "max", "min", "and", "or", "xor"})
+WITH_IDENTITY: Final = frozenset({"add", "mul", "max", "min", "and", "or", "xor"})
 
 
 def batch_reduce(
@@ -322,12 +322,12 @@ def batch_reduce(
     rows = tuple(d + 1 for d in dimensions)
     inits_batched = any(is_batched[count:])
     name = body_name(body)
-    if inits_batched and name not in _WITH_IDENTITY:
+    if inits_batched and name not in WITH_IDENTITY:
         # Init values that differ by row have no place in a reduction.
         forward = trace(
             lambda *xs: tree(xs, body, dimensions),
             [
-                _without_leading(a.spec) if b else a.spec
+                without_leading(a.spec) if b else a.spec
                 for a, b in zip(args, is_batched, strict=True)
             ],
             name="tree",
@@ -352,5 +352,6 @@ def batch_reduce(
     return (bind(lookup(str(name)), init, result),)
 
 
-def _without_leading(spec: TensorSpec) -> TensorSpec:
+def without_leading(spec: TensorSpec) -> TensorSpec:
+    """The spec of a row of a batched operand."""
     return TensorSpec(spec.shape[1:], spec.dtype, tuple(d - 1 for d in spec.dynamic))
