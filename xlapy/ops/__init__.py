@@ -100,6 +100,7 @@ from xlapy.ops.gradient_control import stop_gradient
 from xlapy.ops.indexing import dynamic_slice, dynamic_update_slice, slice
 from xlapy.ops.joining import concat_in_dim, concatenate, pad
 from xlapy.ops.linalg import cholesky, triangular_solve
+from xlapy.ops.normalization import batch_norm_grad, batch_norm_inference, batch_norm_training
 from xlapy.ops.ragged_dot import RaggedDotDimensionNumbers, ragged_dot
 from xlapy.ops.reduction import (
     argmax,

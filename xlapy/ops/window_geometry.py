@@ -84,11 +84,6 @@ class Window:
         """The padding behind the last elements."""
         return tuple(p[1] for p in self.padding)
 
-    @property
-    def is_dilated(self) -> bool:
-        """Whether there are holes, in the array or in the window."""
-        return any(d != 1 for d in (*self.base_dilations, *self.window_dilations))
-
     def counts(self, shape: Sequence[int]) -> Ints:
         """How many places the window has on an array (C15)."""
         return tuple(
