@@ -114,6 +114,7 @@ from xlapy.ops.reduction import (
     reduce_sum,
 )
 from xlapy.ops.scaled_dot import scaled_dot
+from xlapy.ops.scanning import scan
 from xlapy.ops.scatter import ScatterDimensionNumbers, scatter
 from xlapy.ops.selection import clamp, select
 from xlapy.ops.shaping import broadcast, broadcast_in_dim, collapse, reshape, rev, transpose
