@@ -100,6 +100,7 @@ from xlapy.ops.gradient_control import stop_gradient
 from xlapy.ops.indexing import dynamic_slice, dynamic_update_slice, slice
 from xlapy.ops.joining import concat_in_dim, concatenate, pad
 from xlapy.ops.linalg import cholesky, triangular_solve
+from xlapy.ops.mapping import map
 from xlapy.ops.normalization import batch_norm_grad, batch_norm_inference, batch_norm_training
 from xlapy.ops.ragged_dot import RaggedDotDimensionNumbers, ragged_dot
 from xlapy.ops.reduction import (
@@ -118,7 +119,7 @@ from xlapy.ops.scanning import scan
 from xlapy.ops.scatter import ScatterDimensionNumbers, scatter
 from xlapy.ops.selection import clamp, select
 from xlapy.ops.shaping import broadcast, broadcast_in_dim, collapse, reshape, rev, transpose
-from xlapy.ops.sorting import sort
+from xlapy.ops.sorting import sort, top_k
 from xlapy.ops.special import (
     acos,
     acosh,

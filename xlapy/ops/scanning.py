@@ -134,7 +134,7 @@ def decompose_scan(
 ) -> tuple[Any, ...]:
     """A while over the slices, for formats without scan."""
     count = len(operands) - carries
-    params = {"body": body, "carries": carries, "dimension": dimension}
+    params: Any = {"body": body, "carries": carries, "dimension": dimension}
     specs = infer_scan(
         *[x.spec for x in operands], **params, is_reverse=is_reverse, is_associative=is_associative
     )

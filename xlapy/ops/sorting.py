@@ -1,4 +1,4 @@
-"""Sort: arrays put in the order of a comparator, together."""
+"""Sort: arrays put in the order of a comparator, together; and TopK."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ import numpy as np
 
 from xlapy.dtypes import as_dtype
 from xlapy.specs import TensorSpec, as_int, require, require_dtype, require_shape
+from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation, lift
 from xlapy.trace.codecs import BOOL, I64, Optional
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.op import Hlo, Op, lookup, register, register_reader
+from xlapy.trace.stablehlo import Writer
+from xlapy.trace.stablehlo_reader import Reader
 
 from .bit_kernels import NARROW_INT_BITS, total_order_key
 from .joining import require_array
 from .regions import as_list, listed, rearranged, require_computation
-from .rules import Rules, broadcast_leading
-from .scalar_bodies import on_arrays
+from .rules import Rules, broadcast_leading, zeros_like
+from .scalar_bodies import on_arrays, scalar_operation
 
 Array = np.ndarray[Any, Any]
 
@@ -344,3 +347,172 @@ def _is_one(operands: Sequence[Any]) -> bool:
     """Whether a sequence is of numbers, so one array."""
     numbers = bool | int | float | complex
     return bool(operands) and all(isinstance(x, numbers) for x in operands)
+
+
+# --- the largest and the smallest -----------------------------------------------------------------
+
+
+def infer_top_k(operand: TensorSpec, *, k: int, largest: bool) -> tuple[TensorSpec, ...]:
+    """X1 to X3; CHLO states no labels."""
+    require_array(operand, "I1")
+    require_dtype(operand.dtype.kind != "complex", "X1", "the operand must have an order", operand)
+    require(operand.is_static, "X1", "the sizes must be known", operand)
+    require_shape(operand.rank > 0, "X2", "the operand must have a dimension", operand)
+    size = operand.shape[-1]
+    require(type(k) is int and 0 <= k <= size, "X3", f"k must be in [0, {size}]", k)
+    shape = (*operand.shape[:-1], k)
+    return operand.with_shape(shape), TensorSpec(shape, "s32")
+
+
+def kernel_top_k(x: Array, *, k: int, largest: bool, out: Any) -> tuple[Array, ...]:
+    """The first k of the stable order, by the total order of floats: nan is larger than everything."""
+    if x.dtype in NARROW_INT_BITS:
+        key = x.astype(np.int16)
+    else:
+        key = x if x.dtype.kind in "biu" else total_order_key(x)
+    size = key.shape[-1]
+    rank = ~key if largest else key
+    if 0 < k < size // 8:
+        # Only what can be among the first k is sorted: all that is not behind the k-th.
+        bound = np.partition(rank, k - 1, axis=-1)[..., k - 1 : k]
+        ahead = np.argsort(rank > bound, axis=-1, kind="stable")
+        count = int((rank <= bound).sum(axis=-1).max(initial=k))
+        ahead = ahead[..., :count]
+        order = np.argsort(np.take_along_axis(rank, ahead, -1), axis=-1, kind="stable")[..., :k]
+        order = np.take_along_axis(ahead, order, -1)
+    else:
+        order = np.argsort(rank, axis=-1, kind="stable")[..., :k]
+    return np.take_along_axis(x, order, -1), order.astype(np.int32)
+
+
+def decompose_top_k(operand: Any, *, k: int, largest: bool) -> tuple[Any, ...]:
+    """The first k of a stable sort."""
+    spec = operand.spec
+    axis = spec.rank - 1
+    places = bind(lookup("iota"), shape=spec.shape, dtype=as_dtype("s32"), iota_dimension=axis)
+    comparator = as_computation(
+        _first_greater if largest else _first_less, _scalars([spec, places.spec])
+    )
+    found = bind(sort_op, operand, places, dimension=axis, is_stable=True, comparator=comparator)
+    limits = (*spec.shape[:-1], k)
+    cut = {"start_indices": (0,) * spec.rank, "limit_indices": limits, "strides": (1,) * spec.rank}
+    return tuple(bind(lookup("slice"), f, **cut) for f in found)
+
+
+def _first_greater(x: Any, y: Any, *rest: Any) -> Any:
+    """The first operand descending."""
+    return _first_less(y, x, *rest)
+
+
+def jvp_top_k(
+    operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], *, k: int, largest: bool
+) -> Sequence[Any]:
+    """The tangents at the places that were found."""
+    if outs[1].spec.size == 0:
+        return [None, None]
+    return [_taken(tangents[0], outs[1], operands[0].spec.rank - 1), None]
+
+
+def vjp_top_k(
+    operands: Sequence[Any],
+    cotangents: Sequence[Any],
+    outs: Sequence[Any],
+    *,
+    k: int,
+    largest: bool,
+) -> Sequence[Any]:
+    """The cotangents in the places that were found, which are all different."""
+    (x,) = operands
+    if cotangents[0] is None or outs[1].spec.size == 0:
+        return [None]
+    rank = x.spec.rank
+    others = tuple(range(rank - 1))
+    (found,) = bind(
+        lookup("scatter"),
+        zeros_like(x),
+        outs[1],
+        cotangents[0],
+        update_computation=scalar_operation("add", x.spec.dtype),
+        update_window_dims=(),
+        inserted_window_dims=(rank - 1,),
+        input_batching_dims=others,
+        scatter_indices_batching_dims=others,
+        scatter_dims_to_operand_dims=(rank - 1,),
+        index_vector_dim=rank,
+        indices_are_sorted=False,
+        unique_indices=True,
+    )
+    return [found]
+
+
+def write_top_k(writer: Writer, instruction: Any) -> None:
+    """CHLO has only the largest."""
+    params = instruction.params
+    attributes = f"k = {I64.print(params['k'])}"
+    if params["largest"]:
+        writer.line("chlo.top_k", instruction, attributes)
+    else:
+        writer.line("mhlo.topk", instruction, f"{attributes}, largest = false")
+
+
+def read_top_k(reader: Reader, operation: Any) -> Any:
+    """Either dialect's."""
+    largest = reader.attribute(operation, "largest")
+    return bind(
+        top_k_op,
+        *reader.operands(operation),
+        k=I64.parse(reader.attribute(operation, "k")),
+        largest=True if largest is None else BOOL.parse(largest),
+    )
+
+
+top_k_op: Op = register(Op(
+    name="top_k",
+    section="TopK",
+    infer=infer_top_k,
+    hlo=Hlo("chlo.top_k", decomposition=decompose_top_k, write=write_top_k, read=read_top_k),
+    kernel=kernel_top_k,
+    ad=Rules(jvp_top_k, vjp_top_k),
+    batch=lambda op, args, is_batched, size, **params: bind(op, *args, **params),
+))  # fmt: skip
+register_reader("mhlo.topk", read_top_k)
+
+
+def top_k(operand: Any, k: int, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The largest or smallest elements along the last dimension, in order, and their positions.
+
+    Parameters
+    ----------
+    operand : array
+        Of at least one dimension.
+    k : int
+        How many of them.
+    largest : bool
+        Whether to take the largest ones, or the smallest.
+
+    Returns
+    -------
+    values : Tensor
+    indices : Tensor
+        s32, of the same shape: that of the operand with the last size k.
+
+    Raises
+    ------
+    ConstraintError, ShapeError, DTypeError
+        [X1] to [X3] If there are not so many elements, or they have no order.
+
+    Notes
+    -----
+    Section TopK of the operation semantics. Of equal elements the one of lower index comes first. Floats are in their
+    total order: nan is larger than everything, and -0 is smaller than +0.
+
+    Examples
+    --------
+    >>> from xlapy import ops
+    >>> ops.top_k([3.0, 1.0, 4.0, 1.0, 5.0], 2)
+    (Tensor([5., 4.], f32[2]), Tensor([4, 2], s32[2]))
+    """
+    found: tuple[Tensor, Tensor] = bind(
+        top_k_op, lift(operand), k=as_int(k, "k", "X3"), largest=bool(largest)
+    )
+    return found
