@@ -55,10 +55,14 @@ class Capabilities:
         From the name of an operation to what to use instead (a sentence).
     missing_dtypes : frozenset of str
         HLO names of element types.
+    scalar_regions : mapping
+        From the name of an operation whose computations must be plain arithmetic on scalars, to the operations holding
+        computations that these may call all the same.
     """
 
     missing_ops: Mapping[str, str] = field(default_factory=dict)
     missing_dtypes: frozenset[str] = frozenset()
+    scalar_regions: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 class Executable(abc.ABC):

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from xlapy.backends.base import Backend, CompileOptions, Executable
+from xlapy.backends.region_limits import refused_within
 from xlapy.backends.registry import current_backend
 from xlapy.errors import BackendError, TracingError, XlapyError
 from xlapy.source import caller
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import XlaBuilder, host_array, lift
-from xlapy.trace.computation import Computation
+from xlapy.trace.computation import Computation, Instruction
 from xlapy.trace.mode import annotate, set_eager
 from xlapy.trace.op import Op
 from xlapy.trace.simplify import expand
@@ -137,7 +138,8 @@ def check_supported(computation: Computation, backend: Backend) -> None:
     from xlapy.trace.computation import subcomputations
 
     capabilities = backend.capabilities
-    if not capabilities.missing_ops and not capabilities.missing_dtypes:
+    regions = capabilities.scalar_regions
+    if not capabilities.missing_ops and not capabilities.missing_dtypes and not regions:
         return
     pending = [computation]
     seen: set[int] = set()
@@ -153,6 +155,15 @@ def check_supported(computation: Computation, backend: Backend) -> None:
             if instead is not None:
                 error: XlapyError = UnsupportedOpError(
                     f"{instruction.op.name}: does not run on {backend.name}; {instead} [X5]"
+                )
+                raise annotate(
+                    error, "", [v.spec for v in instruction.operands], instruction.source
+                )
+            within = refused_within(instruction, regions)
+            if within is not None:
+                error = UnsupportedOpError(
+                    f"{instruction.op.name}: on {backend.name} its computations must be plain arithmetic on scalars;"
+                    f" got {within} in one: use the interpreter [X5]"
                 )
                 raise annotate(
                     error, "", [v.spec for v in instruction.operands], instruction.source
@@ -189,12 +200,18 @@ def compile_checked(
     """
     verify(computation)
     backend: Backend = placement.backend
-    missing = backend.capabilities.missing_ops
-    if missing:
+    capabilities = backend.capabilities
+    missing, regions = capabilities.missing_ops, capabilities.scalar_regions
+    if missing or regions:
+
+        def instead(i: Instruction) -> Callable[..., Any] | None:
+            lacks = i.op.name in missing or (
+                i.op.name in regions and refused_within(i, regions) is not None
+            )
+            return i.op.hlo.decomposition if lacks else None
+
         # What a backend lacks is composed of what it has, where the operation says how.
-        computation = expand(
-            computation, lambda op: op.hlo.decomposition if op.name in missing else None
-        )
+        computation = expand(computation, instead)
     check_supported(computation, backend)
     return backend.compile(computation, options or CompileOptions(device=placement.device))
 

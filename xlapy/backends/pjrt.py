@@ -14,6 +14,7 @@ import numpy as np
 from xlapy import _jaxlib
 from xlapy.backends.base import Backend, Capabilities, CompileOptions, Executable
 from xlapy.backends.executable_cache import cache_key, default_cache, host_fingerprint
+from xlapy.backends.region_limits import SCALAR_REGIONS
 from xlapy.errors import BackendError, UnsupportedOpError
 from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.tensor import Placed, Placement
@@ -144,7 +145,7 @@ class Pjrt(Backend):
         self._kept: OrderedDict[tuple[str, int], tuple[Any, _Run]] = OrderedDict()
         kind = _jaxlib.platform(self._client)[0]
         self._capabilities = Capabilities(
-            {**MISSING_OPS["*"], **MISSING_OPS.get(kind, {})}, MISSING_DTYPES
+            {**MISSING_OPS["*"], **MISSING_OPS.get(kind, {})}, MISSING_DTYPES, SCALAR_REGIONS
         )
         self._is_cpu = kind == "cpu"
 

@@ -155,7 +155,7 @@ def export(
     """
     try:
         computation = _computation(f, specs)
-        found = eliminate_dead(expand(computation, _portable_form))
+        found = eliminate_dead(expand(computation, lambda i: _portable_form(i.op)))
         verify(found)
         artifact = Artifact(found, version, tuple(platforms))
         if version is not None:

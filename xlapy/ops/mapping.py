@@ -21,7 +21,7 @@ from xlapy.trace.simplify import eliminate_dead
 from .joining import require_array
 from .regions import listed, require_computation
 from .rules import broadcast_leading
-from .scalar_bodies import on_arrays, scalar_body
+from .scalar_bodies import applied, on_arrays, scalar_body
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -115,7 +115,12 @@ map_op: Op = register(Op(
     name="map",
     section="Map",
     infer=infer_map,
-    hlo=Hlo("stablehlo.map", {"dimensions": I64_ARRAY}, regions=("computation",)),
+    hlo=Hlo(
+        "stablehlo.map",
+        {"dimensions": I64_ARRAY},
+        regions=("computation",),
+        decomposition=lambda *xs, computation, dimensions: applied(computation, xs)[0],
+    ),
     kernel=kernel_map,
     ad=MapDerivatives(),
     batch=batch_map,

@@ -30,7 +30,7 @@ from xlapy.trace.zeros import constant_of
 
 from .bit_kernels import NARROW_INT_BITS
 from .joining import require_array
-from .reduction_rules import batch_reduce, reduce_derivatives
+from .reduction_rules import batch_reduce, reduce_derivatives, tree
 from .rules import body_name
 from .scalar_bodies import in_types_of, on_arrays, require_fold, scalar_body, scalar_operation
 
@@ -187,7 +187,13 @@ reduce_op = register(Op(
     name="reduce",
     section="Reduce",
     infer=infer_reduce,
-    hlo=Hlo("stablehlo.reduce", {"dimensions": I64_ARRAY}, regions=("body",), read=read_reduce),
+    hlo=Hlo(
+        "stablehlo.reduce",
+        {"dimensions": I64_ARRAY},
+        regions=("body",),
+        decomposition=lambda *xs, body, dimensions: tuple(tree(xs, body, dimensions)),
+        read=read_reduce,
+    ),
     kernel=kernel_reduce,
     ad=reduce_derivatives,
     batch=batch_reduce,

@@ -22,6 +22,7 @@ from xlapy.trace.stablehlo_reader import Reader
 from .gather import combine, is_unique, require_batching, start_vectors, widened, within
 from .joining import require_array
 from .rules import body_name, broadcast_leading
+from .scalar_bodies import on_arrays
 from .scatter_rules import scatter_derivatives
 
 Array = np.ndarray[Any, Any]
@@ -327,7 +328,7 @@ def apply_updates(
         return
     for chosen in _rounds(places):
         at = places[chosen]
-        found = body(*[r[at] for r in results], *[v[chosen] for v in values])
+        found = on_arrays(body, [*[r[at] for r in results], *[v[chosen] for v in values]])
         for r, f in zip(results, found):
             r[at] = f
 

@@ -246,6 +246,7 @@ select_and_scatter_op: Op = register(Op(
         "stablehlo.select_and_scatter",
         WINDOW_CODECS,
         regions=("select", "scatter"),
+        decomposition=lambda *xs, **params: _function(params)(*xs)[0],
         read=read_select_and_scatter,
     ),
     kernel=kernel_select_and_scatter,

@@ -18,7 +18,7 @@ from .reduction import UFUNCS, identity_of, is_exact, split_operands, together
 from .rules import body_name
 from .scalar_bodies import in_types_of, on_arrays, require_fold, scalar_body
 from .window_geometry import WINDOW_CODECS, Window, as_window, require_window, with_defaults
-from .window_rules import batch_reduce_window, reduce_window_derivatives
+from .window_rules import batch_reduce_window, composed, reduce_window_derivatives
 
 Array = np.ndarray[Any, Any]
 
@@ -157,6 +157,7 @@ reduce_window_op: Op = register(Op(
         "stablehlo.reduce_window",
         {**WINDOW_CODECS, "base_dilations": I64_ARRAY, "window_dilations": I64_ARRAY},
         regions=("body",),
+        decomposition=lambda *xs, body, **params: tuple(composed(xs, body, Window.of(params))),
         read=read_reduce_window,
     ),
     kernel=kernel_reduce_window,

@@ -12,7 +12,7 @@ from xlapy.tensor import Tensor
 from xlapy.trace.builder import XlaBuilder
 from xlapy.trace.computation import Computation, Instruction, Value, subcomputations
 from xlapy.trace.mode import using
-from xlapy.trace.op import Op, lookup
+from xlapy.trace.op import lookup
 from xlapy.trace.replay import replay
 
 __all__ = [
@@ -185,7 +185,8 @@ def simplify(computation: Computation) -> Computation:
 
 def expand(
     computation: Computation,
-    replacements: Mapping[str, Callable[..., Any]] | Callable[[Op], Callable[..., Any] | None],
+    replacements: Mapping[str, Callable[..., Any]]
+    | Callable[[Instruction], Callable[..., Any] | None],
 ) -> Computation:
     """Replace operations by compositions of others, inside nested computations too.
 
@@ -193,7 +194,7 @@ def expand(
     ----------
     computation : Computation
     replacements : mapping or callable
-        From an operation's name (or from the `Op`) to ``f(*operands, **params)``.
+        From an operation's name (or from the instruction) to ``f(*operands, **params)``.
 
     Returns
     -------
@@ -202,13 +203,13 @@ def expand(
     """
     if isinstance(replacements, Mapping):
         table = replacements
-        return _expand(computation, lambda op: table.get(op.name), {})
+        return _expand(computation, lambda i: table.get(i.op.name), {})
     return _expand(computation, replacements, {})
 
 
 def _expand(
     computation: Computation,
-    find: Callable[[Op], Callable[..., Any] | None],
+    find: Callable[[Instruction], Callable[..., Any] | None],
     done: dict[Computation, Computation],
 ) -> Computation:
     if computation in done:
@@ -219,7 +220,7 @@ def _expand(
         if _has_bodies(i.params)
     }
     touched = any(inner[id(i)] is not i.params for i in computation.instructions if id(i) in inner)
-    if not touched and all(find(i.op) is None for i in computation.instructions):
+    if not touched and all(find(i) is None for i in computation.instructions):
         done[computation] = computation
         return computation
     builder = XlaBuilder(computation.name)
@@ -232,7 +233,7 @@ def _expand(
 
     def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:
         params = inner.get(id(instruction), instruction.params)
-        replacement = find(instruction.op)
+        replacement = find(instruction)
         with builder.at_source(instruction.source):
             if replacement is None:
                 outs = builder.record(instruction.op, operands, dict(params))
@@ -256,7 +257,7 @@ def _has_bodies(params: Mapping[str, Any]) -> bool:
 
 def _expand_params(
     params: Mapping[str, Any],
-    find: Callable[[Op], Callable[..., Any] | None],
+    find: Callable[[Instruction], Callable[..., Any] | None],
     done: dict[Computation, Computation],
 ) -> Mapping[str, Any]:
     changed = False
