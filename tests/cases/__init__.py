@@ -30,6 +30,8 @@ class OpCase:
         Relative and absolute tolerance between kernel, XLA and the reference interpreter; 0 is bit-equality.
     order : int
         To which order derivatives are checked numerically; 0 for none.
+    wrt : sequence of int, optional
+        The operands that derivatives are taken with respect to; by default all that vary.
     name : str
         Distinguishes the cases of one operation.
     xfail : mapping
@@ -44,6 +46,7 @@ class OpCase:
     domain: tuple[float, float] = (-2.0, 2.0)
     tol: float = 1e-5
     order: int = 2
+    wrt: Sequence[int] | None = None
     name: str = ""
     xfail: Mapping[str, str] = field(default_factory=dict)
     skip: Mapping[str, str] = field(default_factory=dict)
