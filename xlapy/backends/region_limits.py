@@ -58,7 +58,9 @@ def _is_plain(instruction: Instruction, calls: frozenset[str]) -> bool:
     name = instruction.op.name
     inner = list(subcomputations(instruction.params))
     if inner:
-        return name in calls and all(is_scalar_program(c, calls) for c in inner)
+        # Several results would be a tuple.
+        one = len(instruction.results) == 1
+        return one and name in calls and all(is_scalar_program(c, calls) for c in inner)
     if name in _ON_ARRAYS:
         return True
     return name not in _NEVER and all(
