@@ -9,16 +9,16 @@ from typing import Any, Final, final
 from xlapy.errors import NotDifferentiableError
 from xlapy.specs import TensorSpec
 from xlapy.trace.autodiff import has_tangent, jvp_computation, vjp_computation
-from xlapy.trace.batching import replay_batched
-from xlapy.trace.builder import trace
+from xlapy.trace.builder import as_computation, trace
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
+from xlapy.trace.zeros import constant_of
 
 from .regions import rearranged
-from .rules import body_name, broadcast_leading, constant_like, zeros_like
+from .rules import body_name, broadcast_leading, constant_like, zeros_like, zeros_of
 from .scalar_bodies import applied
 
 Ints = tuple[int, ...]
@@ -305,8 +305,6 @@ def require_associative(op: Op, name: str) -> None:
 
 # --- batching -------------------------------------------------------------------------------------
 
-WITH_IDENTITY: Final = frozenset({"add", "mul", "max", "min", "and", "or", "xor"})
-
 
 def batch_reduce(
     op: Op,
@@ -314,42 +312,74 @@ def batch_reduce(
     is_batched: Sequence[bool],
     size: int,
     *,
-    body: Any,
+    body: Computation,
     dimensions: Ints,
 ) -> Any:
     """One more dimension that is kept."""
-    count = len(args) // 2
     rows = tuple(d + 1 for d in dimensions)
-    inits_batched = any(is_batched[count:])
-    name = body_name(body)
-    if inits_batched and name not in WITH_IDENTITY:
-        # Init values that differ by row have no place in a reduction.
-        forward = trace(
-            lambda *xs: tree(xs, body, dimensions),
-            [
-                without_leading(a.spec) if b else a.spec
-                for a, b in zip(args, is_batched, strict=True)
-            ],
-            name="tree",
-        ).computation
-        results, found = replay_batched(forward, args, is_batched, size)
-        return tuple(
-            r if b else broadcast_leading(r, size) for r, b in zip(results, found, strict=True)
-        )
-    full = [
+    return batch_fold(op, args, is_batched, size, body, {"dimensions": rows})
+
+
+def batch_fold(
+    op: Op,
+    args: Sequence[Any],
+    is_batched: Sequence[bool],
+    size: int,
+    body: Computation,
+    params: Params,
+) -> tuple[Any, ...]:
+    """The operation with parameters for one more dimension in front.
+
+    Init values that differ by row have no place in it: the fold goes without any, and they come to its result.
+    """
+    count = len(args) // 2
+    inputs = [
         a if b else broadcast_leading(a, size)
         for a, b in zip(args[:count], is_batched[:count], strict=True)
     ]
-    if not inits_batched:
-        return bind(op, *full, *args[count:], body=body, dimensions=rows)
-    from .reduction import identity
-
-    dtype = full[0].spec.dtype
-    (result,) = bind(op, *full, identity(str(name), dtype), body=body, dimensions=rows)
-    init = bind(
-        lookup("broadcast_in_dim"), args[1], shape=result.spec.shape, broadcast_dimensions=(0,)
+    inits = args[count:]
+    if not any(is_batched[count:]):
+        found: tuple[Any, ...] = bind(op, *inputs, *inits, body=body, **params)
+        return found
+    scalars = [TensorSpec((), x.spec.dtype) for x in inputs]
+    elements = constant_of(inputs[0].spec.with_dtype("pred"), True)
+    *results, is_any = bind(
+        op,
+        *inputs,
+        elements,
+        *map(zeros_of, scalars),
+        zeros_of(TensorSpec((), "pred")),
+        body=_body_without_init(body, scalars),
+        **params,
     )
-    return (bind(lookup(str(name)), init, result),)
+    shape = is_any.spec.shape
+    rows = [
+        bind(lookup("broadcast_in_dim"), i, shape=shape, broadcast_dimensions=(0,) if b else ())
+        for i, b in zip(inits, is_batched[count:], strict=True)
+    ]
+    folded = applied(body, [*rows, *results])
+    select = lookup("select")
+    return tuple(bind(select, is_any, f, r) for f, r in zip(folded, rows, strict=True))
+
+
+def _body_without_init(body: Computation, scalars: Sequence[TensorSpec]) -> Computation:
+    """The body on values and whether there are any: its identity is that there are none."""
+    count = len(scalars)
+
+    def fold(*operands: Any) -> list[Any]:
+        xs, x_is, ys, y_is = (
+            operands[:count],
+            operands[count],
+            operands[count + 1 : -1],
+            operands[-1],
+        )
+        select, both = lookup("select"), bind(lookup("and"), x_is, y_is)
+        found = inline(body, [*xs, *ys])
+        one = [bind(select, x_is, x, y) for x, y in zip(xs, ys, strict=True)]
+        kept = [bind(select, both, f, o) for f, o in zip(found, one, strict=True)]
+        return [*kept, bind(lookup("or"), x_is, y_is)]
+
+    return as_computation(fold, [*scalars, TensorSpec((), "pred")] * 2, name="fold")
 
 
 def without_leading(spec: TensorSpec) -> TensorSpec:

@@ -12,6 +12,8 @@ import numpy as np
 
 from xlapy.specs import TensorSpec, as_ints, require
 from xlapy.trace.codecs import I64_ARRAY, I64_MATRIX
+from xlapy.trace.computation import Computation, Value
+from xlapy.trace.stablehlo import Writer
 
 from .convolution import window_count
 from .joining import kernel_pad
@@ -103,12 +105,13 @@ class Window:
         """Each element of the window, the last dimension fastest."""
         return itertools.product(*map(range, self.sizes))
 
-    def slices(self, offset: Ints, counts: Ints) -> tuple[slice, ...]:
+    def slices(self, offset: Ints, counts: Ints) -> tuple[Any, ...]:
         """Where the element at an offset lies in the padded array, for all places of the window."""
-        return tuple(
+        places = tuple(
             slice(k * d, k * d + (m - 1) * s + 1 if m else k * d, s)
             for k, d, s, m in zip(offset, self.window_dilations, self.strides, counts, strict=True)
         )
+        return (*places, ...)  # a view even if there is no dimension
 
     def padded(self, x: Array, fill: Any) -> Array:
         """The array with its padding and holes filled."""
@@ -240,3 +243,13 @@ def _pairs_of(
             total = max(0, (-(-length // s) - 1) * s + (w - 1) * d + 1 - length)
         pairs.append((total // 2, total - total // 2))
     return tuple(pairs)
+
+
+def write_inline(writer: Writer, instruction: Any, region: str, operands: Sequence[Value]) -> None:
+    """Write the computation of a parameter in the instruction's place."""
+    body: Computation = instruction.params[region]
+    given = [writer.names[v] for v in operands]
+    writer.names.update(zip(body.parameters, given, strict=True))
+    writer.body(body)
+    for value, result in zip(instruction.results, body.results, strict=True):
+        writer.names[value] = writer.names[result]

@@ -17,8 +17,8 @@ from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.zeros import constant_of
 
 from .reduction_rules import (
-    WITH_IDENTITY,
-    dual_body,
+    batch_fold,
+    jvp_by_body,
     refuse_init,
     require_associative,
     without_leading,
@@ -135,8 +135,10 @@ def vjp_extreme(x: Any, cotangent: Any, window: Window, name: str) -> Any:
         return zeros_like(x)
     from .reduction import identity
 
-    dilated = any(d != 1 for d in window.base_dilations)
-    if dilated or any(n < 0 for n in (*window.low, *window.high)):
+    explicit = any(d != 1 for d in window.base_dilations) or any(
+        n < 0 for n in (*window.low, *window.high)
+    )
+    if explicit:
         x = bind(
             lookup("pad"), x, identity(name, dtype), edge_padding_low=window.low,
             edge_padding_high=window.high, interior_padding=window.interior,
@@ -149,7 +151,7 @@ def vjp_extreme(x: Any, cotangent: Any, window: Window, name: str) -> Any:
         select=_compare_body(_SELECTS[name], dtype), scatter=scalar_operation("add", dtype),
         window_dimensions=window.sizes, window_strides=window.strides, padding=padding,
     )  # fmt: skip
-    return found if padding == window.padding else unpadded(found, spec.shape, window)
+    return unpadded(found, spec.shape, window) if explicit else found
 
 
 def unpadded(x: Any, shape: Sequence[int], window: Window) -> Any:
@@ -174,28 +176,6 @@ def unpadded(x: Any, shape: Sequence[int], window: Window) -> Any:
 
 
 # --- any body -------------------------------------------------------------------------------------
-
-
-def jvp_by_body(
-    op: Op, operands: Sequence[Any], tangents: Sequence[Any], params: Params
-) -> list[Any]:
-    """One fold of the values and their tangents together."""
-    count = len(operands) // 2
-    inputs, inits = operands[:count], operands[count:]
-    body, active = dual_body(params["body"], [t is not None for t in tangents[:count]])
-    pairs = [
-        (zeros_like(x) if t is None else t, zeros_like(i))
-        for x, t, i, a in zip(inputs, tangents, inits, active, strict=False)
-        if a
-    ]
-    outs = bind(
-        op,
-        *inputs, *[t for t, _ in pairs],
-        *inits, *[z for _, z in pairs],
-        **{**params, "body": body},
-    )  # fmt: skip
-    found = iter(outs[count:])
-    return [next(found) if a else None for a in active]
 
 
 def composed(operands: Sequence[Any], body: Computation, window: Window) -> list[Any]:
@@ -400,27 +380,8 @@ def batch_reduce_window(
     op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, *, body: Any, **params: Any
 ) -> Any:
     """A window of 1 over the new dimension."""
-    count = len(args) // 2
-    window = Window.of(params)
-    name = body_name(body)
-    inits_batched = any(is_batched[count:])
-    if inits_batched and name not in WITH_IDENTITY:
-        # Init values that differ by row have no place in a reduction.
-        return batch_composed(lambda *xs: composed(xs, body, window), args, is_batched, size)
-    full = [
-        a if b else broadcast_leading(a, size)
-        for a, b in zip(args[:count], is_batched[:count], strict=True)
-    ]
-    wider = window.widened().params
-    if not inits_batched:
-        return bind(op, *full, *args[count:], body=body, **wider)
-    from .reduction import identity
-
-    (result,) = bind(op, *full, identity(str(name), full[0].spec.dtype), body=body, **wider)
-    init = bind(
-        lookup("broadcast_in_dim"), args[1], shape=result.spec.shape, broadcast_dimensions=(0,)
-    )
-    return (bind(lookup(str(name)), init, result),)
+    wider = Window.of(params).widened().params
+    return batch_fold(op, args, is_batched, size, body, wider)
 
 
 def batch_composed(

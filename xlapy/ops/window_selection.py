@@ -17,6 +17,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
+from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .joining import require_array
@@ -24,7 +25,14 @@ from .reduction_rules import refuse_init
 from .regions import listed, require_computation
 from .rules import body_name, broadcast_leading, zeros_like
 from .scalar_bodies import on_arrays, require_fold, scalar_body
-from .window_geometry import WINDOW_CODECS, Window, as_window, require_window, with_defaults
+from .window_geometry import (
+    WINDOW_CODECS,
+    Window,
+    as_window,
+    require_window,
+    with_defaults,
+    write_inline,
+)
 from .window_rules import batch_composed, scattered, select_and_gather, vjp_of
 
 Array = np.ndarray[Any, Any]
@@ -238,6 +246,15 @@ def read_select_and_scatter(reader: Reader, operation: Any) -> Any:
     return bind(select_and_scatter_op, *reader.operands(operation), **params)
 
 
+def write_select_and_scatter(writer: Writer, instruction: Any) -> None:
+    """As declared; but XLA aborts on scalars, so the one source is scattered to the one element."""
+    if instruction.operands[0].spec.rank:
+        writer.declared(instruction)
+    else:
+        _, source, init = instruction.operands
+        write_inline(writer, instruction, "scatter", (init, source))
+
+
 select_and_scatter_op: Op = register(Op(
     name="select_and_scatter",
     section="SelectAndScatter",
@@ -246,6 +263,7 @@ select_and_scatter_op: Op = register(Op(
         "stablehlo.select_and_scatter",
         WINDOW_CODECS,
         regions=("select", "scatter"),
+        write=write_select_and_scatter,
         decomposition=lambda *xs, **params: _function(params)(*xs)[0],
         read=read_select_and_scatter,
     ),

@@ -12,12 +12,20 @@ from xlapy.trace.codecs import I64_ARRAY
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
+from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .reduction import UFUNCS, identity_of, is_exact, split_operands, together
 from .rules import body_name
 from .scalar_bodies import in_types_of, on_arrays, require_fold, scalar_body
-from .window_geometry import WINDOW_CODECS, Window, as_window, require_window, with_defaults
+from .window_geometry import (
+    WINDOW_CODECS,
+    Window,
+    as_window,
+    require_window,
+    with_defaults,
+    write_inline,
+)
 from .window_rules import batch_reduce_window, composed, reduce_window_derivatives
 
 Array = np.ndarray[Any, Any]
@@ -149,6 +157,16 @@ def read_reduce_window(reader: Reader, operation: Any) -> Any:
     return bind(reduce_window_op, *inputs, *inits, **params)
 
 
+def write_reduce_window(writer: Writer, instruction: Any) -> None:
+    """As declared; but XLA aborts on several scalars, so the body of scalars is written in its place."""
+    if instruction.operands[0].spec.rank:
+        writer.declared(instruction)
+        return
+    count = len(instruction.results)
+    operands = instruction.operands
+    write_inline(writer, instruction, "body", (*operands[count:], *operands[:count]))
+
+
 reduce_window_op: Op = register(Op(
     name="reduce_window",
     section="ReduceWindow",
@@ -157,6 +175,7 @@ reduce_window_op: Op = register(Op(
         "stablehlo.reduce_window",
         {**WINDOW_CODECS, "base_dilations": I64_ARRAY, "window_dilations": I64_ARRAY},
         regions=("body",),
+        write=write_reduce_window,
         decomposition=lambda *xs, body, **params: tuple(composed(xs, body, Window.of(params))),
         read=read_reduce_window,
     ),

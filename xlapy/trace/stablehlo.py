@@ -200,7 +200,12 @@ class Writer:
         hlo = instruction.op.hlo
         if hlo.write is not None:
             hlo.write(self, instruction)
-            return
+        else:
+            self.declared(instruction)
+
+    def declared(self, instruction: Instruction) -> None:
+        """Write one instruction as its operation's codecs and regions say."""
+        hlo = instruction.op.hlo
         if not hlo.name:
             raise UnsupportedOpError(
                 f"{instruction.op.name}: has no form in StableHLO; got {instruction!r} [X6]"
