@@ -77,7 +77,8 @@ CASES += [
            name="constant_features", tol=1e-10, skip=NO_REFERENCE),
     OpCase("batch_norm_training", [np.array([[1.0], [np.nan]]), np.ones(1), np.zeros(1)], params(1), order=0,
            name="nan", skip=NO_REFERENCE),
-    OpCase("batch_norm_training", ["f64[4,3]", "f64[3]", "f64[3]"], params(1, 0.0), name="no_epsilon", tol=1e-9, skip=NO_REFERENCE),
+    OpCase("batch_norm_training", ["f64[4,3]", "f64[3]", "f64[3]"], params(1, 0.0),
+           name="no_epsilon", tol=1e-9, skip=NO_REFERENCE),
 ]  # fmt: skip
 
 

@@ -99,7 +99,8 @@ CASES: list[OpCase] = [
     sort("empty_rows", ["f64[0,3]"], up, 1),
     sort("one", ["f64[1]"], up),
     *[sort(f"edges_{t}", [np.tile(edges(t), (2, 2))], up, 1, order=0) for t in INTEGERS if t[1:] not in ("2", "4")],
-    *[sort(f"{t}_down", [f"{t}[4,6]"], down, 1, order=0) for t in ("pred", "s4", "u4", "bf16", "f16", "f32", *EIGHT_BITS)],
+    *[sort(f"{t}_down", [f"{t}[4,6]"], down, 1, order=0)
+      for t in ("pred", "s4", "u4", "bf16", "f16", "f32", *EIGHT_BITS)],
     sort("long", ["f32[1000]"], up, order=0, skip={"reference": "slow"}),
     sort("long_by_merging", ["f32[1000]"], lambda a, b: ops.lt(ops.mul(a, 2.0), ops.mul(b, 2.0)), order=0,
          skip={"reference": "slow"}),
