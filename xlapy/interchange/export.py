@@ -16,7 +16,7 @@ from xlapy.source import hide_library_frames
 from xlapy.specs import parse_spec
 from xlapy.tensor import Placed, Tensor
 from xlapy.trace.computation import Computation, Instruction, Value
-from xlapy.trace.op import Op, lookup
+from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead, expand
 from xlapy.trace.stablehlo import to_stablehlo
 from xlapy.trace.verify import verify
@@ -155,7 +155,7 @@ def export(
     """
     try:
         computation = _computation(f, specs)
-        found = eliminate_dead(expand(computation, lambda i: _portable_form(i.op)))
+        found = eliminate_dead(expand(computation, _portable_form))
         verify(found)
         artifact = Artifact(found, version, tuple(platforms))
         if version is not None:
@@ -166,13 +166,18 @@ def export(
         raise
 
 
-def _portable_form(op: Op) -> Callable[..., Any] | None:
+def _portable_form(instruction: Instruction) -> Callable[..., Any] | None:
     """How an operation outside StableHLO and CHLO is written in them."""
-    if op.hlo.name.startswith("mhlo.") or not (op.hlo.name or op.hlo.write):
-        if op.hlo.decomposition is None:
-            raise UnsupportedOpError(f"{op.name}: has no form in StableHLO [X6]")
-        return op.hlo.decomposition
-    return None
+    op, hlo = instruction.op, instruction.op.hlo
+    if hlo.is_portable is not None:
+        portable = hlo.is_portable(instruction.params)
+    else:
+        portable = bool(hlo.name or hlo.write) and not hlo.name.startswith("mhlo.")
+    if portable:
+        return None
+    if hlo.decomposition is None:
+        raise UnsupportedOpError(f"{op.name}: has no form in StableHLO [X6]")
+    return hlo.decomposition
 
 
 def _computation(f: Callable[..., Any] | Computation, specs: Sequence[Any]) -> Computation:

@@ -500,7 +500,13 @@ scan_op: Op = register(Op(
     name="scan",
     section="Scan",
     infer=infer_scan,
-    hlo=Hlo("chlo.scan", decomposition=decompose_scan, write=write_scan, read=read_scan),
+    hlo=Hlo(
+        "chlo.scan",
+        decomposition=decompose_scan,
+        write=write_scan,
+        read=read_scan,
+        is_portable=lambda params: False,  # CHLO goes into artifacts as composites, which have no regions
+    ),
     kernel=kernel_scan,
     ad=ScanDerivatives(),
     batch=batch_scan,

@@ -121,6 +121,9 @@ class Hlo:
     write, read : callable, optional
         For the few that do not fit the declaration: ``write(writer, instruction)`` and
         ``read(reader, operation)``; see `xlapy.trace.stablehlo`.
+    is_portable : callable, optional
+        ``is_portable(params)``: whether it may stand in a portable artifact as it is written; by default unless it is
+        of MHLO.
     """
 
     name: str
@@ -129,6 +132,7 @@ class Hlo:
     decomposition: Callable[..., Any] | None = None
     write: Callable[..., Any] | None = None
     read: Callable[..., Any] | None = None
+    is_portable: Callable[[Mapping[str, Any]], bool] | None = None
 
 
 @final
