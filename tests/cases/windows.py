@@ -124,6 +124,7 @@ TIED = np.array([[1.0, 1, 1, 0, 2, 2], [1, 1, 0, 0, 2, 2], [0, -0.0, 3, 3, 3, 3]
 NANS = np.where(np.arange(30).reshape(5, 6) % 7 == 3, np.nan, np.arange(30.0).reshape(5, 6))
 LOW = {"reference": "adds in the element type"}
 TWO = window((2, 2), (2, 2))
+ORDER = {"reference": "scatters in another order than XLA on CPU"}
 
 CASES: list[OpCase] = []
 for _geometry in GEOMETRIES:
@@ -172,6 +173,9 @@ CASES += [
     scattered("shared", window((2, 2))),
     scattered("mul", window((2, 2)), ops.ge, ops.mul, init=1.0),
     scattered("max", window((2, 2)), ops.ge, ops.max, init=-9.0),
+    scattered("replace", window((2, 2)), ops.ge, lambda old, new: new, xfail=ORDER),
+    scattered("weighted", window((2, 2)), ops.ge, lambda old, new: ops.add(ops.mul(old, 0.5), new), order=0,
+              xfail=ORDER),
     scattered("closer", window((2, 2)), closer),
     scattered("ties", TWO, operand=TIED),
     scattered("ties_gt", TWO, ops.gt, operand=TIED),
