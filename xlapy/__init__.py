@@ -6,6 +6,7 @@ See README.md for a tour, and `xlapy.ops` for the operations of HLO.
 from xlapy import ops as ops
 from xlapy import random as random
 from xlapy import tree as tree
+from xlapy.backends.eager import block_until_ready as block_until_ready
 from xlapy.backends.registry import devices as devices
 from xlapy.backends.registry import register_backend as register_backend
 from xlapy.backends.registry import use_backend as use_backend

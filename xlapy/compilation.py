@@ -121,15 +121,15 @@ class CompiledFunction:
         if not kwargs and current_builder() is None:
             # The fast path: tensors and flat dicts of tensors, seen before.
             try:
-                leaves: list[Tensor] = []
+                payloads: list[Any] = []
                 key: list[Any] = []
                 for a in args:
                     if type(a) is Tensor:
-                        leaves.append(a)
+                        payloads.append(a.payload)
                         key.append(a.placed)
                     elif type(a) is dict:
                         values = a.values()
-                        leaves.extend(values)
+                        payloads.extend([v.payload for v in values])
                         key.append(tuple(a))
                         key.extend([v.placed for v in values])
                     else:
@@ -139,7 +139,7 @@ class CompiledFunction:
             except (AttributeError, KeyError, TypeError):
                 pass
             else:
-                return unpack(run([x.payload for x in leaves]))
+                return unpack(run(payloads))
         try:
             return self._call(args, kwargs)
         except XlapyError as error:

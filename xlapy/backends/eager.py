@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xlapy import tree
 from xlapy.backends.base import Backend, CompileOptions, Executable
 from xlapy.backends.region_limits import refused_within
 from xlapy.backends.registry import current_backend
@@ -21,7 +22,14 @@ from xlapy.trace.op import Op
 from xlapy.trace.simplify import expand
 from xlapy.trace.verify import verify
 
-__all__ = ["clear_eager_cache", "common_placement", "compile_checked", "put", "run_computation"]
+__all__ = [
+    "block_until_ready",
+    "clear_eager_cache",
+    "common_placement",
+    "compile_checked",
+    "put",
+    "run_computation",
+]
 
 #: (op, Placed of each operand, parameters) -> (execute, placed of the results or of the one)
 _programs: dict[Any, tuple[Callable[[Sequence[Any]], Sequence[Any]], Any]] = {}
@@ -240,6 +248,31 @@ def put(x: Any, placement: Placement | None = None, dtype: Any = None) -> Tensor
         return Tensor(where.of(spec), backend.put(array, spec, where.device))
     except XlapyError as error:
         raise annotate(error, "", [spec], caller(2)) from None
+
+
+def block_until_ready(container: Any) -> Any:
+    """Wait until every tensor in a container has been computed; errors of the computations are raised here.
+
+    Parameters
+    ----------
+    container : container of tensors
+        Traced tensors, and leaves that are no tensors, are passed over.
+
+    Returns
+    -------
+    container
+        The same object.
+
+    Examples
+    --------
+    >>> import xlapy
+    >>> xlapy.block_until_ready({"x": xlapy.ones(2)})
+    {'x': Tensor([1., 1.], f32[2])}
+    """
+    for leaf in tree.flatten(container)[0]:
+        if type(leaf) is Tensor:
+            leaf.block_until_ready()
+    return container
 
 
 set_eager(execute)
