@@ -15,7 +15,7 @@ from xlapy.backends.base import Executable as Program
 from xlapy.backends.eager import clear_eager_cache, common_placement, compile_checked, put
 from xlapy.backends.registry import get_backend
 from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError, XlapyError
-from xlapy.methods import BoundMethod, split_instance, stand_in_for
+from xlapy.methods import BoundMethod, describe_object, require_unchanged, stand_in_for
 from xlapy.signatures import (
     SCALARS,
     Entry,
@@ -244,7 +244,10 @@ class CompiledFunction:
     ) -> Signature:
         static: tuple[Any, ...] = ()
         if self._static:
-            bound = self._bind(args, kwargs)
+            own = () if instance is None else (instance,)
+            bound = self._signature.bind(*own, *args, **kwargs)
+            if own:
+                del bound.arguments[next(iter(bound.arguments))]
             found = {n: bound.arguments[n] for n in self._static if n in bound.arguments}
             for name, value in found.items():
                 try:
@@ -261,14 +264,10 @@ class CompiledFunction:
             args, kwargs = self._without_static(bound)
         leaves, structure = tree.flatten((args, kwargs))
         if instance is not None:
-            dynamic, fixed = split_instance(instance)
-            more, instance_structure = tree.flatten(dynamic)
+            more, description = describe_object(instance)
             leaves = [*more, *leaves]
-            static = (*static, ("self", type(instance), fixed, instance_structure))
+            static = (*static, (_INSTANCE, type(instance), description))
         return Signature(leaves, structure, static, [])
-
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
-        return self._signature.bind(*args, **kwargs)
 
     def _without_static(
         self, bound: inspect.BoundArguments
@@ -296,6 +295,8 @@ class CompiledFunction:
     def _paths(self, signature: Signature) -> list[str]:
         """What each leaf is called: ``x``, ``params['w']``, ..."""
         parameters = list(self._signature.parameters.values())
+        if signature.static and signature.static[-1][0] is _INSTANCE:
+            parameters = parameters[1:]  # the object is no argument: its leaves come first
         names: list[str] = []
         args_structure, kwargs_structure = signature.structure.children
         for i, child in enumerate(args_structure.children):
@@ -380,21 +381,13 @@ class CompiledFunction:
         return Entry(computation, [t for t, _ in builder.captured.values()], out_structure, donated)
 
     def _apply(self, signature: Signature, arguments: list[Tensor], instance: Any) -> Any:
-        static = {s[0]: s[2] for s in signature.static if s[0] != "self"}
+        static = {s[0]: s[2] for s in signature.static if s[0] is not _INSTANCE}
         if instance is not None:
-            _, _, _, structure = signature.static[-1]
-            count = structure.leaves
-            stand_in = stand_in_for(instance, tree.unflatten(structure, arguments[:count]))
-            before = dict(vars(stand_in))
+            count = len(arguments) - signature.structure.leaves
+            stand_in, before = stand_in_for(signature.static[-1][2], arguments[:count])
             args, kwargs = tree.unflatten(signature.structure, arguments[count:])
             output = self._function(stand_in, *args, **kwargs, **static)
-            after = vars(stand_in)
-            changed = sorted(k for k in {*before, *after} if before.get(k) is not after.get(k))
-            if changed:
-                raise TracingError(
-                    f"{self._name}: a compiled method must not assign attributes, for the assignment would happen"
-                    f" only while it is recorded; got self.{changed[0]} [X1]\n  return the new value instead"
-                )
+            require_unchanged(self._name, before)
             return output
         args, kwargs = tree.unflatten(signature.structure, arguments)
         return self._function(*args, **kwargs, **static)
@@ -515,7 +508,7 @@ class CompiledFunction:
             for p, x in zip(paths, signature.leaves, strict=True)
         }
         for name, *rest in signature.static:
-            if name != "self":
+            if name is not _INSTANCE:
                 found[name] = f"static {rest[1]!r}"
         return found
 
@@ -526,6 +519,8 @@ class CompiledFunction:
 
 
 _FAST_NO: Final = object()
+# In the place of a static argument's name: what the object of a method is like.
+_INSTANCE: Final = object()
 
 
 def _all_on(tensors: Sequence[Tensor], backend: Any) -> bool:

@@ -2,46 +2,137 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 import types
-from collections.abc import Mapping
-from typing import Any, final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, final
 
 import numpy as np
 
 from xlapy import tree
-from xlapy.errors import XlapyError
+from xlapy.errors import TracingError, XlapyError
 from xlapy.source import hide_library_frames
 from xlapy.tensor import Tensor
 
-
-def is_dynamic(x: Any) -> bool:
-    """Whether an attribute is made of tensors."""
-    leaves, _ = tree.flatten(x)
-    return bool(leaves) and all(isinstance(v, Tensor | np.ndarray) for v in leaves)
-
-
-def split_instance(instance: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """An object's attributes: those made of tensors are arguments, the others are static."""
-    attributes = vars(instance) if hasattr(instance, "__dict__") else {}
-    dynamic = {k: v for k, v in attributes.items() if is_dynamic(v)}
-    fixed = []
-    for name, value in attributes.items():
-        if name not in dynamic:
-            try:
-                hash(value)
-                fixed.append((name, type(value), value))
-            except TypeError:
-                fixed.append((name, type(value), repr(value)))
-    return dynamic, tuple(fixed)
+# Objects of these have attributes of their own that no program depends on.
+_OPAQUE: Final = (
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.ModuleType,
+)
 
 
-def stand_in_for(instance: Any, dynamic: Mapping[str, Any]) -> Any:
-    """A shallow copy of the object that holds traced tensors."""
-    copy = object.__new__(type(instance))
-    copy.__dict__.update(vars(instance))
-    copy.__dict__.update(dynamic)
-    return copy
+def describe_object(instance: Any) -> tuple[list[Any], Any]:
+    """Part an object into the tensors that it holds, however deep, and a hashable description of the rest.
+
+    Containers and the objects among the attributes are gone through as well, so that a tensor of a layer of a model
+    is an argument like the model's own.
+
+    Returns
+    -------
+    leaves : list of Tensor or array
+    description : hashable
+        From which, with the leaves, `stand_in_for` makes the object again.
+
+    Raises
+    ------
+    TracingError
+        If an attribute is neither made of tensors nor hashable: a change of it could not be seen.
+    """
+    leaves: list[Any] = []
+    return leaves, _describe(instance, "self", leaves, {})
+
+
+def _is_plain_object(x: Any) -> bool:
+    """Whether an object is compared by identity, so that a change within it has to be looked for."""
+    kind: Any = type(x)
+    return (
+        hasattr(x, "__dict__")
+        and kind.__hash__ is object.__hash__
+        and not isinstance(x, _OPAQUE)
+        and not callable(x)
+        and kind.__module__.partition(".")[0] not in sys.stdlib_module_names
+    )
+
+
+def _describe(x: Any, path: str, leaves: list[Any], seen: dict[int, int]) -> Any:
+    if isinstance(x, Tensor | np.ndarray):
+        leaves.append(x)
+        return _LEAF
+    if path == "self" or _is_plain_object(x):
+        if id(x) in seen:
+            return ("again", seen[id(x)])
+        seen[id(x)] = len(seen)
+        attributes = vars(x) if hasattr(x, "__dict__") else {}
+        parts = tuple((k, _describe(v, f"{path}.{k}", leaves, seen)) for k, v in attributes.items())
+        return ("object", type(x), parts)
+    parts_with_paths, structure = tree.flatten_with_paths(x, path)
+    if structure is not tree.LEAF:
+        return (
+            "container",
+            structure,
+            tuple(_describe(v, p, leaves, seen) for p, v in parts_with_paths),
+        )
+    try:
+        hash(x)
+    except TypeError:
+        raise TracingError(
+            f"an attribute of a compiled method's object must be hashable or made of tensors; got"
+            f" {type(x).__name__} for {path} [X1]"
+        ) from None
+    return ("static", type(x), x)
+
+
+_LEAF: Final = ("leaf",)
+
+
+def stand_in_for(
+    description: Any, leaves: Sequence[Any]
+) -> tuple[Any, list[tuple[Any, dict[str, Any]]]]:
+    """Make a copy of a described object that holds the given leaves.
+
+    Returns
+    -------
+    stand_in : object
+    before : list of (object, attributes)
+        The copies of it and of the objects in it, with what they held at first; see `require_unchanged`.
+    """
+    before: list[tuple[Any, dict[str, Any]]] = []
+    stand_in = _rebuild(description, iter(leaves), before)
+    return stand_in, [(x, dict(vars(x)) if hasattr(x, "__dict__") else {}) for x, _ in before]
+
+
+def _rebuild(
+    description: Any, leaves: Iterator[Any], made: list[tuple[Any, dict[str, Any]]]
+) -> Any:
+    what, *rest = description
+    if what == "leaf":
+        return next(leaves)
+    if what == "again":
+        return made[rest[0]][0]
+    if what == "object":
+        copy = object.__new__(rest[0])
+        made.append((copy, {}))
+        for name, part in rest[1]:
+            copy.__dict__[name] = _rebuild(part, leaves, made)
+        return copy
+    if what == "container":
+        return tree.unflatten(rest[0], [_rebuild(p, leaves, made) for p in rest[1]])
+    return rest[1]
+
+
+def require_unchanged(name: str, before: Sequence[tuple[Any, dict[str, Any]]]) -> None:
+    """Refuse assignments to attributes, which would happen only while the method is recorded."""
+    for x, old in before:
+        new = vars(x) if hasattr(x, "__dict__") else {}
+        changed = sorted(k for k in {*old, *new} if old.get(k) is not new.get(k))
+        if changed:
+            raise TracingError(
+                f"{name}: a compiled method must not assign attributes, for the assignment would happen only while"
+                f" it is recorded; got {type(x).__name__}.{changed[0]} [X1]\n  return the new value instead"
+            )
 
 
 @final
@@ -58,12 +149,6 @@ class BoundMethod:
         """Call the method for its object."""
         compiled = self._compiled
         try:
-            if compiled._static:
-                # Static arguments are found by name, so the object takes its place among the arguments first.
-                bound = types.MethodType(compiled._function, self.__self__)
-                signature = inspect.signature(bound).bind(*args, **kwargs)
-                kwargs = dict(signature.arguments)
-                args = ()
             return compiled._call(args, kwargs, self.__self__)
         except XlapyError as error:
             hide_library_frames(error)

@@ -1,0 +1,124 @@
+"""Compiled methods: what an object holds is seen when it changes, however deep it lies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xlapy
+from xlapy.errors import BackendError, DTypeError, TracingError
+
+ONE = np.float32(1)
+# Longer than what numpy prints, and different in the middle only.
+FIRST = np.ones(5000, np.float32)
+SECOND = FIRST.copy()
+SECOND[2500] = 100
+
+
+class Layer:
+    def __init__(self, weight, gain=1.0):
+        self.weight = xlapy.asarray(weight)
+        self.gain = gain
+
+
+class Model:
+    """Tensors as attributes, beside numbers in containers, and in objects, one of them twice."""
+
+    def __init__(self):
+        self.weight = xlapy.asarray(FIRST)
+        self.settings = {"scale": 2.0, "weight": xlapy.asarray(FIRST)}
+        self.layer = Layer(FIRST)
+        self.layers = [Layer(FIRST), self.layer, None]
+        self.model = self  # a cycle
+
+    @xlapy.compile
+    def total(self, x):
+        parts = (self.weight, self.settings["weight"], self.layer.weight, self.layers[0].weight)
+        return x * self.layer.gain * self.settings["scale"] * sum(xlapy.sum(p) for p in parts)
+
+    @xlapy.compile(static_argnames="times")
+    def repeated(self, x, times=1):
+        for _ in range(times):
+            x = x + xlapy.max(self.layer.weight)
+        return x
+
+    @xlapy.compile(donate_argnames="x")
+    def donating(self, x, y):
+        return x + y
+
+    @xlapy.compile
+    def assigning(self, x):
+        self.layer.weight = x
+        return x
+
+
+@pytest.mark.parametrize("place", ["attribute", "container", "object", "list"])
+def test_another_tensor_is_seen(place):
+    model = Model()
+    before = model.total(ONE)
+    second = xlapy.asarray(SECOND)
+    if place == "attribute":
+        model.weight = second
+    elif place == "container":
+        model.settings = {"scale": 2.0, "weight": second}
+    elif place == "object":
+        model.layer.weight = second
+    else:
+        model.layers[0].weight = second
+    assert float(model.total(ONE)) - float(before) == 2 * 99
+    assert Model.total.traces >= 1
+
+
+def test_another_number_is_seen_and_an_equal_one_traces_nothing():
+    model = Model()
+    assert float(model.total(ONE)) == 40000
+    model.layer.gain = 3.0
+    assert float(model.total(ONE)) == 120000
+    traces = Model.total.traces
+    model.layer.gain = 1.0
+    assert float(model.total(ONE)) == 40000
+    assert float(Model().total(ONE)) == 40000
+    assert Model.total.traces == traces
+
+
+def test_static_arguments():
+    model = Model()
+    assert float(model.repeated(ONE, 3)) == 4
+    assert float(model.repeated(ONE, times=2)) == 3
+    assert float(model.repeated(ONE)) == 2
+    traces = Model.repeated.traces
+    model.layer.weight = xlapy.asarray(SECOND)
+    assert float(model.repeated(ONE, 3)) == 301
+    assert Model.repeated.traces == traces
+
+
+def test_assignment_is_refused_and_leaves_the_object_alone():
+    model = Model()
+    with pytest.raises(TracingError, match=r"must not assign attributes.*Layer\.weight"):
+        model.assigning(ONE)
+    np.testing.assert_array_equal(model.layer.weight.numpy(), FIRST)
+
+
+def test_an_attribute_that_cannot_be_compared_is_refused():
+    model = Model()
+    model.layer.names = {"a"}
+    with pytest.raises(TracingError, match=r"set for self\.layer\.names"):
+        model.total(ONE)
+
+
+def test_inside_another_trace():
+    model = Model()
+    double = xlapy.compile(lambda x: model.total(x) * 2)
+    assert float(double(ONE)) == 80000
+    assert float(xlapy.grad(lambda x: model.total(x))(1.0)) == 40000
+
+
+def test_the_named_argument_is_donated_and_named():
+    model = Model()
+    x, y = xlapy.asarray(FIRST), xlapy.asarray(FIRST)
+    assert float(xlapy.sum(model.donating(x, y))) == 10000
+    with pytest.raises(BackendError):
+        x.numpy()
+    np.testing.assert_array_equal(y.numpy(), FIRST)
+    with pytest.raises(DTypeError, match=r"object for y "):
+        model.donating(xlapy.asarray(FIRST), object())
