@@ -21,7 +21,6 @@ from xlapy.signatures import (
     Entry,
     Signature,
     difference,
-    scalar,
     spec_of_leaf,
     unpacker,
     with_leaves,
@@ -31,9 +30,9 @@ from xlapy.specs import TensorSpec, TupleSpec
 from xlapy.stages import Executable, Lowered
 from xlapy.staging import clear_staged
 from xlapy.tensor import Placed, Placement, Tensor
-from xlapy.trace.builder import XlaBuilder, lift
+from xlapy.trace.builder import XlaBuilder, lift, recording, scalar_array
 from xlapy.trace.computation import Computation
-from xlapy.trace.mode import bind, current_builder, using
+from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead
 
@@ -267,7 +266,7 @@ class CompiledFunction:
             more, description = describe_object(instance)
             leaves = [*more, *leaves]
             static = (*static, (_INSTANCE, type(instance), description))
-        return Signature(leaves, structure, static, [])
+        return Signature(leaves, structure, static)
 
     def _without_static(
         self, bound: inspect.BoundArguments
@@ -345,7 +344,7 @@ class CompiledFunction:
                 f"{self._name}: a call needs values; got the spec {x} for {self._paths(signature)[i]} [X1]"
             )
         try:
-            return put(scalar(x) if isinstance(x, SCALARS) else x, placement)
+            return put(scalar_array(x) if isinstance(x, SCALARS) else x, placement)
         except DTypeError:
             raise DTypeError(
                 f"{self._name}: an argument must be a tensor, an array, a number or a container of them; got"
@@ -367,13 +366,10 @@ class CompiledFunction:
             if isinstance(x, SCALARS):
                 builder.weak.add(argument.payload)
             arguments.append(argument)
-        try:
-            with using(builder):
-                output = self._apply(signature, arguments, instance)
-                leaves, out_structure = tree.flatten(output)
-                results = [builder.value(self._result(x, i)) for i, x in enumerate(leaves)]
-        finally:
-            builder.scope.open = False
+        with recording(builder):
+            output = self._apply(signature, arguments, instance)
+            leaves, out_structure = tree.flatten(output)
+            results = [builder.value(self._result(x, i)) for i, x in enumerate(leaves)]
         self.traces += 1
         self._history.append(self._describe(signature, paths))
         computation = builder.finish(results)
@@ -418,7 +414,7 @@ class CompiledFunction:
     def _call_traced(self, signature: Signature, builder: XlaBuilder, instance: Any) -> Any:
         """A call inside another trace: kept as a call of the recorded computation."""
         leaves = [
-            x if type(x) is Tensor else lift(scalar(x) if isinstance(x, SCALARS) else x)
+            x if type(x) is Tensor else lift(scalar_array(x) if isinstance(x, SCALARS) else x)
             for x in signature.leaves
         ]
         specs = tuple([x.placed.spec for x in leaves])

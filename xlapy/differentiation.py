@@ -19,9 +19,9 @@ from xlapy.source import hide_library_frames
 from xlapy.specs import TensorSpec, as_ints
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import has_tangent, linearize, push_forward
-from xlapy.trace.builder import XlaBuilder, lift
+from xlapy.trace.builder import XlaBuilder, lift, recording
 from xlapy.trace.computation import Computation, Instruction, Value
-from xlapy.trace.mode import bind, current_builder, using
+from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.zeros import constant_of, zeros_of
@@ -438,27 +438,22 @@ def _vjp_eager(f: Callable[..., Any], primals: Any, has_aux: bool, name: str) ->
     tensors = _inputs(leaves, "primals", name)
     builder = XlaBuilder(f"vjp_{name}")
     arguments = [builder.parameter(i, t.spec) for i, t in enumerate(tensors)]
-    try:
-        with using(builder):
-            inputs, _, results, out_structure, linear, aux = _linearized(
-                f, tree.unflatten(structure, arguments), has_aux, name, builder
-            )
-            aux_leaves, aux_structure = tree.flatten(aux)
-            aux_values = [builder.value(_tensor(a)) for a in aux_leaves]
-            outs = [builder.value(r) for r in results]
-            forward = len(builder.instructions)
-            varying = [r for r in results if has_tangent(r.spec)]
-            cts = [builder.parameter(len(tensors) + i, r.spec) for i, r in enumerate(varying)]
-            given = iter(cts)
-            found = linear.pull_back(
-                [next(given) if has_tangent(r.spec) else None for r in results]
-            )
-            back = [
-                builder.value(zeros_of(x.spec) if c is None else c)
-                for c, x in zip(found, inputs, strict=True)
-            ]
-    finally:
-        builder.scope.open = False
+    with recording(builder):
+        inputs, _, results, out_structure, linear, aux = _linearized(
+            f, tree.unflatten(structure, arguments), has_aux, name, builder
+        )
+        aux_leaves, aux_structure = tree.flatten(aux)
+        aux_values = [builder.value(_tensor(a)) for a in aux_leaves]
+        outs = [builder.value(r) for r in results]
+        forward = len(builder.instructions)
+        varying = [r for r in results if has_tangent(r.spec)]
+        cts = [builder.parameter(len(tensors) + i, r.spec) for i, r in enumerate(varying)]
+        given = iter(cts)
+        found = linear.pull_back([next(given) if has_tangent(r.spec) else None for r in results])
+        back = [
+            builder.value(zeros_of(x.spec) if c is None else c)
+            for c, x in zip(found, inputs, strict=True)
+        ]
     split = _split(builder.instructions, forward, [c.payload for c in cts], back)
     known = {a.payload: t for a, t in zip(arguments, tensors, strict=True)}
     known |= {v: t for t, v in builder.captured.values()}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
-import numpy as np
-
 from xlapy import tree
 from xlapy.backends.base import Executable as Program
 from xlapy.specs import Spec, TensorSpec, TokenSpec
@@ -21,15 +19,12 @@ SCALARS: Final = (bool, int, float, complex)
 class Signature:
     """What a call's arguments amount to: the key under which its program is kept."""
 
-    __slots__ = ("key", "leaves", "paths", "static", "structure")
+    __slots__ = ("key", "leaves", "static", "structure")
 
-    def __init__(
-        self, leaves: list[Any], structure: tree.TreeDef, static: tuple[Any, ...], paths: list[str]
-    ) -> None:
+    def __init__(self, leaves: list[Any], structure: tree.TreeDef, static: tuple[Any, ...]) -> None:
         self.leaves = leaves
         self.structure = structure
         self.static = static
-        self.paths = paths
         self.key = (structure, static, tuple([leaf_key(x) for x in leaves]))
 
 
@@ -53,11 +48,6 @@ def difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     return changes + [f"{k} is gone" for k in old if k not in new]
 
 
-def scalar(x: Any) -> np.ndarray[Any, Any]:
-    """A Python scalar as an array of its kind's default type."""
-    return scalar_array(x)
-
-
 def spec_of_leaf(x: Any) -> Spec:
     """The spec of an argument's leaf."""
     if type(x) is Tensor:
@@ -65,16 +55,14 @@ def spec_of_leaf(x: Any) -> Spec:
         return spec
     if isinstance(x, TensorSpec | TokenSpec):
         return x
-    array = scalar(x) if isinstance(x, SCALARS) else np.asarray(x)
-    if not isinstance(x, SCALARS):
-        array = host_array(x)
+    array = scalar_array(x) if isinstance(x, SCALARS) else host_array(x)
     return TensorSpec(array.shape, array.dtype)
 
 
 def with_leaves(signature: Signature, leaves: list[Any], originals: list[Any]) -> Signature:
     """The signature with tensors for leaves; Python scalars stay, so that they are weak in the trace."""
     kept = [o if isinstance(o, SCALARS) else x for x, o in zip(leaves, originals, strict=True)]
-    return Signature(kept, signature.structure, signature.static, signature.paths)
+    return Signature(kept, signature.structure, signature.static)
 
 
 def unpacker(structure: tree.TreeDef, placed: Sequence[Placed]) -> Callable[[Any], Any]:

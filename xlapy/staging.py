@@ -19,12 +19,13 @@ from xlapy.errors import XlapyError
 from xlapy.source import caller, hide_library_frames
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placed, Placement, Tensor, operators
-from xlapy.trace.builder import XlaBuilder, host_array, lift
+from xlapy.trace.builder import XlaBuilder, host_array, lift, recording
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate, current_builder, using
 from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import HostCallbacks, to_stablehlo
+from xlapy.trace.zeros import is_splat
 
 __all__ = [
     "clear_staged",
@@ -68,12 +69,9 @@ def run(
     builder = XlaBuilder(name)
     arguments = [builder.parameter(i, t.placed.spec) for i, t in enumerate(tensors)]
     builder.weak.update(arguments[i].payload for i in weak)
-    try:
-        with using(builder):
-            leaves, structure = tree.flatten(function(*arguments))
-            values = [builder.value(x if type(x) is Tensor else lift(x)) for x in leaves]
-    finally:
-        builder.scope.open = False
+    with recording(builder):
+        leaves, structure = tree.flatten(function(*arguments))
+        values = [builder.value(x if type(x) is Tensor else lift(x)) for x in leaves]
     computation = builder.finish(values)
     captured = [t for t, _ in builder.captured.values()]
     return tree.unflatten(structure, stage(computation, [*tensors, *captured]))
@@ -108,10 +106,7 @@ def _hoist_scalars(computation: Computation) -> tuple[Computation, list[np.ndarr
     for instruction in computation.instructions:
         if instruction.op is constant:
             value = instruction.params["value"]
-            splat = value.size and not any(
-                s for s, d in zip(value.strides, value.shape, strict=True) if d > 1
-            )
-            if splat and value.dtype.kind == "f":
+            if is_splat(value) and value.dtype.kind == "f":
                 scalar = np.array(value[(0,) * value.ndim])
                 parameter = Value(TensorSpec((), scalar.dtype))
                 scalars.append(scalar)
@@ -519,15 +514,13 @@ def _make(
             builder.stand_ins[argument.payload] = stand_in
             arguments.append(argument)
     try:
-        with using(builder):
+        with recording(builder):
             output = function(*tree.unflatten(structure, arguments), *rest, **static)
             outs, out_structure = tree.flatten(output)
             values = [builder.value(x if type(x) is Tensor else lift(x)) for x in outs]
     except XlapyError as error:
         specs = [t.placed.spec if t is not None else leaves[i] for i, t in enumerate(tensors)]
         raise annotate(error, name, specs, caller(2)) from None
-    finally:
-        builder.scope.open = False
     computation = eliminate_dead(builder.finish(values))
     captured = [t for t, _ in builder.captured.values()]
     assert not captured, "a composite function must not close over tensors"

@@ -13,7 +13,7 @@ from xlapy.numpy.promotion import is_weak
 from xlapy.source import hide_library_frames
 from xlapy.specs import as_axis
 from xlapy.tensor import Tensor
-from xlapy.trace.batching import replay_batched
+from xlapy.trace.batching import broadcast_leading, replay_batched
 from xlapy.trace.builder import lift, trace
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
@@ -177,9 +177,6 @@ def _vectorize(
             finished.append(x)
             continue
         if not b:
-            dims = tuple(range(1, x.ndim + 1))
-            x = bind(
-                lookup("broadcast_in_dim"), x, shape=(size, *x.shape), broadcast_dimensions=dims
-            )
+            x = broadcast_leading(x, size)
         finished.append(_from_front(x, a))
     return tree.unflatten(out_structure, finished)

@@ -12,7 +12,6 @@ from xlapy.ops import loop_rules
 from xlapy.ops.trip_count import known_operands, static_trip_count
 from xlapy.trace.builder import as_computation
 from xlapy.trace.computation import Computation, subcomputations
-from xlapy.trace.op import registry
 from xlapy.trace.stablehlo import to_stablehlo
 
 BACKENDS = ("interpreter", "pjrt:cpu")
@@ -235,7 +234,6 @@ def test_trip_count_of_other_loops():
     assert known_operands([ops.constant(3)]) == {}
 
 
-@pytest.mark.skipif("reduce" not in registry, reason="a condition for each row needs reduce")
 def test_rows_of_different_rounds(backend):
     """Rows that are done keep their state, in the loop and in its derivative."""
     n = np.array([3, 0, 5, 1], np.int32)

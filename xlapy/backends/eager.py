@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,12 +12,12 @@ from xlapy import tree
 from xlapy.backends.base import Backend, CompileOptions, Executable
 from xlapy.backends.region_limits import refused_within
 from xlapy.backends.registry import current_backend
-from xlapy.errors import BackendError, TracingError, XlapyError
+from xlapy.errors import BackendError, TracingError, UnsupportedOpError, XlapyError
 from xlapy.source import caller
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import XlaBuilder, host_array, lift
-from xlapy.trace.computation import Computation, Instruction
+from xlapy.trace.computation import Computation, Instruction, subcomputations
 from xlapy.trace.mode import annotate, set_eager
 from xlapy.trace.op import Op
 from xlapy.trace.simplify import expand
@@ -78,8 +79,7 @@ def _execute_first(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> A
             # Without operands to tell the backend, the program is kept under the one in use.
             kept = _programs.get((op, placement, *params.items()))
             if kept is not None:
-                return _run_alone(*kept)
-        found = op.infer(*specs, **params)
+                return _run(*kept, ())
     except XlapyError as error:
         raise annotate(error, op.name, specs) from None
     builder = XlaBuilder(op.name)
@@ -87,31 +87,25 @@ def _execute_first(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> A
     outs = builder.record(op, arguments, params)
     several = type(outs) is tuple
     computation = builder.finish([builder.value(o) for o in (outs if several else (outs,))])
-    assert found is not None
     try:
         executable = compile_checked(computation, placement)
     except XlapyError as error:
         raise annotate(error, op.name, specs) from None
     placed = executable.placed if several else executable.placed[0]
-    try:
-        where: list[Any] = [t.placed for t in tensors] or [placement]
-        key = (op, *where, *params.items())
-        hash(key)
-    except TypeError:
-        pass  # parameters that cannot be keys, such as arrays, are compiled each time
-    else:
-        if len(_programs) >= _LIMIT:
+    where: list[Any] = [t.placed for t in tensors] or [placement]
+    # Parameters that cannot be keys, such as arrays, are compiled each time.
+    with contextlib.suppress(TypeError):
+        _programs[op, *where, *params.items()] = (executable.execute, placed)
+        if len(_programs) > _LIMIT:
             _programs.pop(next(iter(_programs)))
-        _programs[key] = (executable.execute, placed)
-    results = executable.execute([t.payload for t in tensors])
-    if several:
-        return tuple(Tensor(p, r) for p, r in zip(executable.placed, results, strict=True))
-    return Tensor(executable.placed[0], results[0])
+    return _run(executable.execute, placed, [t.payload for t in tensors])
 
 
-def _run_alone(run: Callable[[Sequence[Any]], Sequence[Any]], placed: Any) -> Any:
-    """The results of a program without operands."""
-    results = run([])
+def _run(
+    run: Callable[[Sequence[Any]], Sequence[Any]], placed: Any, payloads: Sequence[Any]
+) -> Any:
+    """The results of a program as tensors: one, or a tuple."""
+    results = run(payloads)
     if type(placed) is tuple:
         return tuple([Tensor(p, r) for p, r in zip(placed, results, strict=True)])
     return Tensor(placed, results[0])
@@ -142,9 +136,6 @@ def common_placement(tensors: Sequence[Tensor]) -> Placement:
 
 def check_supported(computation: Computation, backend: Backend) -> None:
     """Refuse what the backend lacks, before anything is compiled."""
-    from xlapy.errors import UnsupportedOpError
-    from xlapy.trace.computation import subcomputations
-
     capabilities = backend.capabilities
     regions = capabilities.scalar_regions
     if not capabilities.missing_ops and not capabilities.missing_dtypes and not regions:
@@ -183,8 +174,6 @@ def check_supported(computation: Computation, backend: Backend) -> None:
 
 def _check_dtype(spec: Any, missing: frozenset[str], backend: Backend, instruction: Any) -> None:
     if type(spec) is TensorSpec and spec.dtype.name in missing:
-        from xlapy.errors import UnsupportedOpError
-
         error: XlapyError = UnsupportedOpError(
             f"element type {spec.dtype} does not run on {backend.name}; convert it, or use the interpreter [X5]"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
@@ -23,7 +24,7 @@ __all__ = ["CallRules", "CaseRules", "Fused", "call_ad", "case_ad", "tangent_fla
 Params = Mapping[str, Any]
 
 
-class Fused:
+class Fused(abc.ABC):
     """What the kinds have in common: an instruction of theirs is always replaced by `forward` or `fused_jvp`."""
 
     kind: Final = "fused"
@@ -46,18 +47,19 @@ class Fused:
         _, residuals = self.forward(op, operands, needed, params)
         return self.backward(op, operands, cotangents, residuals, params, needed)
 
+    @abc.abstractmethod
     def fused_jvp(
         self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], params: Params
     ) -> tuple[Sequence[Any], Sequence[Any]]:
         """See `FusedAdKind`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def forward(
         self, op: Op, operands: Sequence[Any], needed: Sequence[bool], params: Params
     ) -> tuple[Sequence[Any], Any]:
         """See `FusedAdKind`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def backward(
         self,
         op: Op,
@@ -68,7 +70,6 @@ class Fused:
         needed: Sequence[bool],
     ) -> Sequence[Any]:
         """See `FusedAdKind`."""
-        raise NotImplementedError
 
 
 def tangent_flags(tangents: Sequence[Any], operands: Sequence[Any]) -> list[bool]:

@@ -117,14 +117,14 @@ def batch_while(
     cond_batched, _ = batch_computation(cond, flags, size, [each_its_own])
     body_batched, _ = batch_computation(body, flags, size, flags)
     state = [
-        _repeat(x, size) if f and not b else x
+        broadcast_leading(x, size) if f and not b else x
         for x, f, b in zip(args, flags, is_batched, strict=True)
     ]
     if each_its_own:
         outs = _stop_by_row(op, state, flags, cond_batched, body_batched)
     else:
         outs = bind(op, *state, cond=cond_batched, body=body_batched)
-    return tuple(o if f else _repeat(o, size) for o, f in zip(outs, flags, strict=True))
+    return tuple(o if f else broadcast_leading(o, size) for o, f in zip(outs, flags, strict=True))
 
 
 def _depends(computation: Computation, flags: Sequence[bool]) -> list[bool]:
@@ -143,19 +143,6 @@ def _closure(body: Computation, flags: list[bool]) -> list[bool]:
         if grown == flags:
             return flags
         flags = grown
-
-
-def _repeat(x: Any, size: int) -> Any:
-    spec = x.spec
-    if type(spec) is TensorSpec:
-        return broadcast_leading(x, size)
-    if type(spec) is TupleSpec:
-        get = lookup("get_tuple_element")
-        return bind(
-            lookup("tuple"),
-            *[_repeat(bind(get, x, index=i), size) for i in range(len(spec.elements))],
-        )
-    return x
 
 
 def _stop_by_row(

@@ -12,6 +12,7 @@ from typing import Any, Final, final
 
 from xlapy.errors import NotDifferentiableError, UnsupportedOpError
 from xlapy.tensor import Tensor
+from xlapy.trace.batching import broadcast_leading
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
@@ -463,17 +464,6 @@ def body_name(body: Computation) -> str | None:
 
 
 # --- batching -----------------------------------------------------------------------------------------------------
-
-
-def broadcast_leading(x: Any, size: int) -> Any:
-    """`x` repeated along a new axis 0."""
-    spec = x.spec
-    return bind(
-        lookup("broadcast_in_dim"),
-        x,
-        shape=(size, *spec.shape),
-        broadcast_dimensions=tuple(range(1, spec.rank + 1)),
-    )
 
 
 def batch_elementwise(

@@ -21,6 +21,7 @@ from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
+from .branch_rules import Fused
 from .joining import require_array
 from .regions import as_list, listed, rearranged, require_computation, traced_with_captures
 from .rules import broadcast_leading, zeros_like, zeros_of
@@ -211,17 +212,10 @@ def _spread(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
 
 
 @final
-class ScanDerivatives:
+class ScanDerivatives(Fused):
     """Both modes are scans: of the body with its tangents, and of its way back the other way round."""
 
-    kind: Final = "fused"
     __slots__ = ()
-
-    def jvp(self, *_: Any) -> Any:
-        """Not used: `fused_jvp` is."""
-        raise NotImplementedError
-
-    vjp = jvp
 
     def fused_jvp(
         self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], params: Any

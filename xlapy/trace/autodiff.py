@@ -13,9 +13,9 @@ from typing import Any, final
 from xlapy.errors import NotDifferentiableError, XlapyError
 from xlapy.specs import Spec, TensorSpec, TupleSpec
 from xlapy.tensor import Tensor
-from xlapy.trace.builder import XlaBuilder
+from xlapy.trace.builder import XlaBuilder, recording
 from xlapy.trace.computation import Computation, Instruction, Value
-from xlapy.trace.mode import annotate, bind, current_builder, using
+from xlapy.trace.mode import annotate, bind, current_builder
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.zeros import zeros_of
@@ -277,11 +277,8 @@ def _derive(
     outer = current_builder()
     builder = XlaBuilder(name, outer.scope if outer is not None else None)
     arguments = [builder.parameter(i, s) for i, s in enumerate(specs)]
-    try:
-        with using(builder):
-            results = [builder.value(r) for r in body(builder, arguments)]
-    finally:
-        builder.scope.open = False
+    with recording(builder):
+        results = [builder.value(r) for r in body(builder, arguments)]
     if builder.captured:
         raise NotDifferentiableError(
             f"the derivative of {name!r} must be closed; it uses outside values [X4]"

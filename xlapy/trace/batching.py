@@ -7,14 +7,13 @@ from typing import Any
 
 from xlapy.errors import XlapyError
 from xlapy.specs import Spec, TensorSpec, TupleSpec
-from xlapy.tensor import Tensor
-from xlapy.trace.builder import XlaBuilder
+from xlapy.trace.builder import XlaBuilder, recording
 from xlapy.trace.computation import Computation, Instruction
-from xlapy.trace.mode import annotate, bind, current_builder, using
+from xlapy.trace.mode import annotate, bind, current_builder
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import replay
 
-__all__ = ["batch_computation", "batched_spec", "replay_batched"]
+__all__ = ["batch_computation", "batched_spec", "broadcast_leading", "replay_batched"]
 
 
 def batched_spec(spec: Spec, size: int) -> Spec:
@@ -94,28 +93,26 @@ def batch_computation(
         builder.parameter(i, batched_spec(s, size) if b else s)
         for i, (s, b) in enumerate(zip(computation.parameter_specs, is_batched, strict=True))
     ]
-    try:
-        with using(builder):
-            results, found = replay_batched(computation, arguments, is_batched, size)
-            if out_batched is not None:
-                results = [
-                    _repeat(r, size) if want and not has else r
-                    for r, want, has in zip(results, out_batched, found, strict=True)
-                ]
-                found = [w or h for w, h in zip(out_batched, found, strict=True)]
-            values = [builder.value(r) for r in results]
-    finally:
-        builder.scope.open = False
+    with recording(builder):
+        results, found = replay_batched(computation, arguments, is_batched, size)
+        if out_batched is not None:
+            results = [
+                broadcast_leading(r, size) if want and not has else r
+                for r, want, has in zip(results, out_batched, found, strict=True)
+            ]
+            found = [w or h for w, h in zip(out_batched, found, strict=True)]
+        values = [builder.value(r) for r in results]
     return builder.finish(values), found
 
 
-def _repeat(x: Tensor, size: int) -> Any:
+def broadcast_leading(x: Any, size: int) -> Any:
+    """`x` repeated along a new axis 0; the parts of a tuple each, and a token as it is."""
     spec = x.placed.spec
+    if type(spec) is TupleSpec:
+        get = lookup("get_tuple_element")
+        parts = [broadcast_leading(bind(get, x, index=i), size) for i in range(len(spec.elements))]
+        return bind(lookup("tuple"), *parts)
     if type(spec) is not TensorSpec:
         return x
-    return bind(
-        lookup("broadcast_in_dim"),
-        x,
-        shape=(size, *spec.shape),
-        broadcast_dimensions=tuple(range(1, spec.rank + 1)),
-    )
+    dims = tuple(range(1, spec.rank + 1))
+    return bind(lookup("broadcast_in_dim"), x, shape=(size, *spec.shape), broadcast_dimensions=dims)

@@ -19,7 +19,7 @@ from xlapy.trace.computation import Computation, Instruction, Scope, Value
 from xlapy.trace.mode import _current, annotate, bind, current_builder, using
 from xlapy.trace.op import Op, lookup
 
-__all__ = ["Traced", "XlaBuilder", "as_computation", "lift", "scalar_array", "trace"]
+__all__ = ["Traced", "XlaBuilder", "as_computation", "lift", "recording", "scalar_array", "trace"]
 
 
 @final
@@ -278,6 +278,16 @@ class XlaBuilder:
             self._sources.pop()
 
 
+@contextmanager
+def recording(builder: XlaBuilder) -> Iterator[None]:
+    """Record operations in a builder within the block, after which its tensors are good for nothing more."""
+    try:
+        with using(builder):
+            yield
+    finally:
+        builder.scope.open = False
+
+
 def scalar_array(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
     """A Python scalar as a rank-0 array; it must fit the element type exactly (floats may round)."""
     from xlapy.dtypes import weak_dtype
@@ -409,13 +419,10 @@ def trace(
         outer.scope if outer is not None else None,
     )
     arguments = [builder.parameter(i, s, names[i] if names else "") for i, s in enumerate(specs)]
-    try:
-        with using(builder):
-            output = function(*arguments)
-            found = (roots or _flat)(output)
-            results = [builder.value(r) for r in found]
-    finally:
-        builder.scope.open = False
+    with recording(builder):
+        output = function(*arguments)
+        found = (roots or _flat)(output)
+        results = [builder.value(r) for r in found]
     return Traced(builder.finish(results), [t for t, _ in builder.captured.values()], output)
 
 
@@ -468,12 +475,9 @@ def as_computation(
     builder = XlaBuilder(name, outer.scope if outer is not None else None)
     builder.capture_constants = True
     arguments = [builder.parameter(i, s) for i, s in enumerate(specs)]
-    try:
-        with using(builder):
-            output = body(*arguments)
-            results = [builder.value(r) for r in _flat(output)]
-    finally:
-        builder.scope.open = False
+    with recording(builder):
+        output = body(*arguments)
+        results = [builder.value(r) for r in _flat(output)]
     if builder.captured:
         inner = next(iter(builder.captured.values()))[0]
         require(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlapy.trace.computation import Computation, Value, subcomputations
+from xlapy.trace.zeros import is_splat
 
 __all__ = ["format_computation"]
 
@@ -76,9 +77,6 @@ def format_computation(computation: Computation, indent: str = "") -> str:
 def _format(value: Any) -> str:
     if isinstance(value, np.ndarray):
         if value.size > 8:
-            splat = value.size and not any(
-                s for s, d in zip(value.strides, value.shape, strict=True) if d > 1
-            )
-            return f"{value.reshape(-1)[0]}, ..." if splat else f"<{value.size} elements>"
+            return f"{value.reshape(-1)[0]}, ..." if is_splat(value) else f"<{value.size} elements>"
         return np.array2string(value, separator=", ").replace("\n", "")
     return str(value)

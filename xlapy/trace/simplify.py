@@ -9,9 +9,8 @@ import numpy as np
 
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Tensor
-from xlapy.trace.builder import XlaBuilder
+from xlapy.trace.builder import XlaBuilder, recording
 from xlapy.trace.computation import Computation, Instruction, Value, subcomputations
-from xlapy.trace.mode import using
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import replay
 
@@ -241,10 +240,9 @@ def _expand(
                 outs = replacement(*operands, **params)
         return outs if type(outs) is tuple else (outs,)
 
-    with using(builder):
+    with recording(builder):
         results: list[Tensor] = replay(computation, arguments, apply)
         values = [builder.value(r) for r in results]
-    builder.scope.open = False
     # What a decomposition is made of may itself need replacing.
     found = _expand(builder.finish(values), find, done)
     done[computation] = found

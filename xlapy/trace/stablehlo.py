@@ -14,6 +14,7 @@ from xlapy.source import Location, Source, locate
 from xlapy.specs import TensorSpec
 from xlapy.trace.codecs import Group, quote
 from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.zeros import is_splat
 
 __all__ = ["HostCallbacks", "Writer", "constant_text", "to_stablehlo"]
 
@@ -345,11 +346,8 @@ def constant_text(array: np.ndarray[Any, Any], spec: TensorSpec | None = None) -
     dtype = as_dtype(array.dtype) if spec is None else spec.dtype
     if array.size == 0:
         return "dense<>"
-    if array.size == 1 or not any(
-        s for s, d in zip(array.strides, array.shape, strict=True) if d > 1
-    ):
-        first = array.reshape(()) if array.size == 1 else array[(0,) * array.ndim]
-        return f"dense<{_scalar(first, dtype.kind, dtype.bits)}>"
+    if is_splat(array):
+        return f"dense<{_scalar(array[(0,) * array.ndim], dtype.kind, dtype.bits)}>"
     if dtype.bits < 8:  # MLIR packs some of these in its raw form, so each element is written out
         items = [_scalar(v, dtype.kind, dtype.bits) for v in array.reshape(-1)]
         return f"dense<{_nest(items, array.shape)}>"

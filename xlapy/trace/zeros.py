@@ -12,7 +12,7 @@ from xlapy.specs import TensorSpec, TupleSpec
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 
-__all__ = ["constant_of", "zeros_of"]
+__all__ = ["constant_of", "is_splat", "zeros_of"]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -35,3 +35,9 @@ def zeros_of(spec: Any) -> Any:
     if type(spec) is TupleSpec:
         return bind(lookup("tuple"), *[zeros_of(e) for e in spec.elements])
     return bind(lookup("after_all"))
+
+
+def is_splat(array: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is one element repeated, as its strides tell; an array of one element is."""
+    steps = zip(array.strides, array.shape, strict=True)
+    return array.size > 0 and not any(stride for stride, size in steps if size > 1)
