@@ -5,7 +5,7 @@ It is the definition of what the operations mean, and imports no compiler.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -15,6 +15,7 @@ from xlapy.errors import BackendError
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placement
 from xlapy.trace.computation import Computation, Instruction
+from xlapy.trace.process_grid import is_communicating
 from xlapy.trace.replay import last_uses, replay
 from xlapy.trace.simplify import eliminate_dead
 
@@ -56,7 +57,7 @@ class Evaluator:
 def _make_evaluator(computation: Computation) -> Callable[..., tuple[Any, ...]]:
     # For each instruction: the kernel, its `out`, its parameters with computations made callable.
     steps = {
-        i: (i.op.kernel, _out(i), _callables(i.params), _gives_tuple(i))
+        i: (i.op.kernel, _out(i), _kernel_params(i), _gives_tuple(i))
         for i in computation.instructions
     }
     free = last_uses(computation)
@@ -82,8 +83,11 @@ def _out(instruction: Instruction) -> Any:
     return specs if _gives_tuple(instruction) else specs[0]
 
 
-def _callables(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: _callable(v) for k, v in params.items()}
+def _kernel_params(instruction: Instruction) -> dict[str, Any]:
+    params = {k: _callable(v) for k, v in instruction.params.items()}
+    if is_communicating(instruction.op.kernel):
+        params["site"] = instruction
+    return params
 
 
 def _callable(value: Any) -> Any:
