@@ -141,7 +141,7 @@ def current_process() -> Process:
 
 @contextlib.contextmanager
 def entered(process: Process) -> Iterator[None]:
-    """This thread runs a process until the context ends."""
+    """Let this thread run a process until the context ends."""
     before = current_process()
     _running.process = process
     try:
