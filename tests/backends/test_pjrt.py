@@ -268,7 +268,7 @@ def test_what_the_key_holds(cache_directory: Path, monkeypatch: pytest.MonkeyPat
     run(Pjrt(), computation, np.ones(4, "f4"))
     for target, value in (
         ("xlapy._jaxlib.version", "0.0.1"),
-        ("xlapy.backends.pjrt.host_fingerprint", lambda: "another processor"),
+        ("xlapy.backends.executable_cache.host_fingerprint", lambda: "another processor"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(target, value)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.metadata
-import importlib.util
 import os
 import re
 import threading
@@ -65,6 +63,9 @@ def find_plugins() -> dict[str, str]:
     They are looked for in the ``jax_plugins`` namespace package and entry points and in ``libtpu``,
     without importing any of them: their own ``initialize`` would import jax.
     """
+    import importlib.metadata
+    import importlib.util
+
     modules = {e.value.split(":")[0] for e in importlib.metadata.entry_points(group="jax_plugins")}
     try:
         namespace = importlib.util.find_spec("jax_plugins")
@@ -178,6 +179,8 @@ _NVIDIA_LIBRARIES = (
 
 def _load_nvidia_libraries() -> None:
     """Load NVIDIA's libraries from their Python packages, so that the plugin finds these copies."""
+    import importlib.util
+
     try:
         namespace = importlib.util.find_spec("nvidia")
     except (ImportError, ValueError):
@@ -197,6 +200,8 @@ def _check_plugin_version(name: str, path: str) -> None:
     match = re.search(r"xla_(cuda\d+)", path)
     if match is None:
         return
+    import importlib.metadata
+
     for package in (f"jax-{match[1]}-pjrt", f"jax-{match[1]}-plugin"):
         try:
             found = importlib.metadata.version(package)

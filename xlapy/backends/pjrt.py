@@ -13,7 +13,6 @@ import numpy as np
 
 from xlapy import _jaxlib
 from xlapy.backends.base import Backend, Capabilities, CompileOptions, Executable
-from xlapy.backends.executable_cache import cache_key, default_cache, host_fingerprint
 from xlapy.backends.region_limits import SCALAR_REGIONS
 from xlapy.errors import BackendError, UnsupportedOpError
 from xlapy.specs import Spec, TensorSpec, TokenSpec
@@ -233,6 +232,9 @@ class Pjrt(Backend):
         self, computation: Computation, donated: frozenset[int], flags: tuple[Any, ...], device: Any
     ) -> tuple[Any, _Run]:
         """The executable and what runs it, from memory, from disk, or new."""
+        # With what it needs of the standard library it takes long to import, and not every process compiles.
+        from xlapy.backends.executable_cache import cache_key, default_cache
+
         attributes = dict.fromkeys(sorted(donated), "jax.buffer_donor = true")
         # The key leaves out where the operations come from: a program that moved is the same.
         callbacks = HostCallbacks(f"xla_ffi_python_{'cpu' if self._is_cpu else 'gpu'}_callback")
@@ -297,6 +299,8 @@ class Pjrt(Backend):
         return executable, _runner(executable, computation, device)
 
     def _key_parts(self, text: str, flags: tuple[Any, ...], device: Any) -> list[str]:
+        from xlapy.backends.executable_cache import host_fingerprint
+
         return [
             _jaxlib.version,
             self.name,

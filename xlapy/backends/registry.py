@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Final
 
 from xlapy.backends.base import Backend
+from xlapy.backends.entry_points import offered_backends
 from xlapy.errors import BackendError
 
 __all__ = ["current_backend", "devices", "get_backend", "register_backend", "use_backend"]
@@ -81,14 +81,8 @@ def _read_entry_points() -> None:
     if _entry_points_read:
         return
     _entry_points_read = True
-    for entry in entry_points(group="xlapy.backends"):
-
-        def load(entry: Any = entry) -> Backend:
-            backend: Backend = entry.load()()
-            return backend
-
-        load.__module__ = entry.value
-        register_backend(entry.name, load)
+    for name, load in offered_backends():
+        register_backend(name, load)
 
 
 def get_backend(name: str | Backend | None = None) -> Backend:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -85,6 +84,8 @@ class Artifact:
         """
         target = Path(path)
         data = self.stablehlo_text.encode() if target.suffix == ".mlir" else self.serialize()
+        import tempfile  # takes long to import, and few programs write artifacts
+
         try:
             handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name)
         except OSError as error:

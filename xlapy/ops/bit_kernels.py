@@ -8,9 +8,8 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, Any]
 
 # The integers narrower than a byte: one per byte in memory, computed in 8 bits and wrapped back.
 NARROW_INT_BITS = {
@@ -191,7 +190,7 @@ def reduce_precision(x: Array, *, exponent_bits: int, mantissa_bits: int) -> Arr
     return np.where(np.isnan(x), x, np.asarray(bits).view(dtype))
 
 
-def bitcast_convert(x: Array, dtype: DTypeLike) -> Array:
+def bitcast_convert(x: Array, dtype: Any) -> Array:
     """The same bits as another type; between widths the last dimension appears or goes.
 
     The first element of the narrower type holds the low bits.
@@ -218,7 +217,8 @@ def bitcast_convert(x: Array, dtype: DTypeLike) -> Array:
     packed = np.asarray(np.bitwise_or.reduce(grouped << shifts, axis=-1))
     if new < 8:
         return _from_nibbles(packed[..., 0], target)
-    return np.ascontiguousarray(packed).view(target)[..., 0]
+    values: Array = np.ascontiguousarray(packed).view(target)[..., 0]
+    return values
 
 
 def _to_nibbles(x: Array) -> Array:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, Any]
 
 
 def in_complex128(function: Callable[..., Array]) -> Callable[..., Array]:

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
 
 from xlapy.ops import complex_functions, special_functions
 from xlapy.ops.bit_kernels import (
@@ -47,7 +46,7 @@ __all__ = [
     "sine", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "xor", "zeta",
 ]  # fmt: skip
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, Any]
 Direction = Literal["EQ", "NE", "LT", "LE", "GT", "GE"]
 
 
@@ -225,7 +224,7 @@ _COMPARISONS: dict[str, np.ufunc] = {
 
 def compare(
     x: Array, y: Array, *, direction: Direction, compare_type: str | None = None
-) -> NDArray[np.bool]:
+) -> np.ndarray[Any, np.dtype[np.bool]]:
     """A comparison; TOTALORDER has -nan < -inf < -0 < +0 < inf < nan."""
     if compare_type == "TOTALORDER":
         x, y = total_order_key(x), total_order_key(y)
@@ -242,7 +241,7 @@ def clamp(lo: Array, x: Array, hi: Array) -> Array:
     return minimum(maximum(lo, x), hi)
 
 
-def select(pred: NDArray[np.bool], a: Array, b: Array) -> Array:
+def select(pred: np.ndarray[Any, np.dtype[np.bool]], a: Array, b: Array) -> Array:
     """``a`` where ``pred`` holds, else ``b``."""
     return np.where(pred, a, b)
 
@@ -323,12 +322,12 @@ def round_nearest_afz(x: Array) -> Array:
     return np.asarray(np.copysign(whole, x))
 
 
-def is_pos_inf(x: Array) -> NDArray[np.bool]:
+def is_pos_inf(x: Array) -> np.ndarray[Any, np.dtype[np.bool]]:
     """Whether ``x`` is +inf."""
     return np.isinf(x) & ~np.signbit(x)
 
 
-def is_neg_inf(x: Array) -> NDArray[np.bool]:
+def is_neg_inf(x: Array) -> np.ndarray[Any, np.dtype[np.bool]]:
     """Whether ``x`` is -inf."""
     return np.isinf(x) & np.signbit(x)
 
@@ -435,7 +434,7 @@ bessel_i1e = _special(special_functions.bessel_i1e)
 # --- conversion --------------------------------------------------------------------------------
 
 
-def convert(x: Array, dtype: DTypeLike) -> Array:
+def convert(x: Array, dtype: Any) -> Array:
     """``x`` in another type.
 
     Floats to integers truncate and saturate, nan gives 0; a complex source loses its imaginary

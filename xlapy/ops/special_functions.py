@@ -9,9 +9,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, Any]
 
 # erf(x) / x, in t = x^2 on [0, 1]
 _ERF_NEAR = (
