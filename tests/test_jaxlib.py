@@ -1,5 +1,6 @@
 """Each function of the adapter to jaxlib works on the installed version: one test per use."""
 
+import importlib.metadata
 import subprocess
 import sys
 import threading
@@ -95,9 +96,7 @@ def test_plugins_are_found_without_importing_them(
     assert str(package) in identity
     (package / "xla_cuda_plugin.so").write_bytes(b"newer")
     assert _jaxlib.plugin_identity("cuda") != identity
-    from xlapy._jaxlib import clients
-
-    monkeypatch.setattr(clients.importlib.metadata, "version", lambda name: "0.1.2")
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.1.2")
     with pytest.raises(BackendError, match=r"same version as jaxlib; got jax-cuda12-pjrt 0\.1\.2"):
         _jaxlib.plugin_client("cuda")
 
