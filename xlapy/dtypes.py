@@ -145,8 +145,8 @@ def as_dtype(dtype: Any) -> DType:
     except (KeyError, TypeError):
         pass
     try:
-        # A byte order of its own is a matter of the array, not of the element type.
-        found = _LOOKUP.get(np.dtype(dtype).newbyteorder("="))
+        # A byte order of its own is a matter of the array, not of the element type. To numpy None is float64.
+        found = None if dtype is None else _LOOKUP.get(np.dtype(dtype).newbyteorder("="))
     except (TypeError, ValueError):
         found = None
     if found is None:

@@ -67,8 +67,8 @@ class ErrorCase:
     Attributes
     ----------
     op : str
-    operands : sequence of str
-        Specs.
+    operands : sequence of str or spec
+        Specs; one object in two places stands for the same operand twice.
     params : mapping
     label : str
         Of the violated constraint, such as ``"C5"``.
@@ -77,7 +77,7 @@ class ErrorCase:
     """
 
     op: str
-    operands: Sequence[str]
+    operands: Sequence[Any]
     params: Mapping[str, Any]
     label: str
     match: str = ""

@@ -6,6 +6,7 @@ import numpy as np
 
 from cases import ErrorCase, OpCase
 from cases.values import FLOATS, NARROW, edges, floats, numpy_dtype, pairs
+from xlapy.specs import TokenSpec
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
 TOTAL = {"reference": "StableHLO's interpreter takes TOTALORDER for FLOAT"}
@@ -37,11 +38,14 @@ CASES += [
 ]  # fmt: skip
 
 LESS = {"comparison_direction": "LT", "compare_type": None}
+# The same operand twice, which is compared with nothing.
+TOKEN = TokenSpec()
 ERRORS = [
     ErrorCase("compare", ["f32[3]", "f64[3]"], LESS, "C1", "one element type"),
     ErrorCase("compare", ["f32[3]", "f32[4]"], LESS, "C2", "one shape"),
     ErrorCase("compare", ["f32[<=3]", "f32[3]"], LESS, "C2", "dynamic"),
     ErrorCase("compare", ["token[]", "token[]"], LESS, "I1", "arrays"),
+    ErrorCase("compare", [TOKEN, TOKEN], LESS, "I1", "arrays"),
     ErrorCase("compare", ["f32[3]", "(f32[3])"], LESS, "I1", "arrays"),
     ErrorCase("compare", ["f32[3]", "f32[3]"], {"comparison_direction": "XX"}, "I3", "one of EQ"),
     ErrorCase("compare", ["c64[3]", "c64[3]"], LESS, "X1", "no order"),

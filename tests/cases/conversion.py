@@ -110,6 +110,7 @@ ERRORS = [
     ErrorCase("convert_element_type", ["f32[3]"], {"dtype": "f32"}, "X1", "element types"),
     ErrorCase("bitcast_convert_type", ["(f32[3])"], TO_F32, "I1", "must be an array"),
     ErrorCase("bitcast_convert_type", ["f32[3]"], {"dtype": None}, "X1", "element types"),
+    ErrorCase("bitcast_convert_type", ["f6e2m3fn[4]"], {"dtype": as_dtype("u8")}, "C1", "multiple"),
     ErrorCase("bitcast_convert_type", ["u16[3]"], TO_F32, "C1", "last dimension"),
     ErrorCase("bitcast_convert_type", ["u16[]"], TO_F32, "C1", "last dimension"),
     ErrorCase("bitcast_convert_type", ["u16[<=2]"], TO_F32, "C1", "last dimension"),

@@ -34,7 +34,10 @@ CASES: list[OpCase] = [
 
 ERRORS: list[ErrorCase] = [
     ErrorCase("dynamic_broadcast_in_dim", ["token[]", "s32[2]"], broadcast((), spec(2, 3)), "I1"),
-    ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "f32[2]"], broadcast((0,), spec(2, 3)), "I2"),
+    *[
+        ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", wrong], broadcast((0,), spec(2, 3)), "I2", match)
+        for wrong, match in (("token[]", "an array"), ("f32[2]", "integers"), ("s32[]", "one dimension"))
+    ],
     ErrorCase("dynamic_broadcast_in_dim", ["f32[2]", "s32[2]"], broadcast((0,), spec(2, 3)), "C1"),
     ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((), spec(2, 3)), "C2"),
     ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((2,), spec(2, 3)), "C3"),
@@ -44,7 +47,10 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((0,), spec(2, 3), (0,), (0,)), "C7"),
     ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((0,), spec(2, 3), (1,)), "C8"),
     ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((0,), spec(2, 3), (), (1,)), "C9"),
-    ErrorCase("dynamic_iota", ["f32[1]"], {"iota_dimension": 0, "result": spec(3)}, "I1"),
+    *[
+        ErrorCase("dynamic_iota", [wrong], {"iota_dimension": 0, "result": spec(3)}, "I1", match)
+        for wrong, match in (("token[]", "an array"), ("f32[1]", "integers"), ("s32[]", "one dimension"))
+    ],
     ErrorCase("dynamic_iota", ["s32[1]"], {"iota_dimension": 1, "result": spec(3)}, "C1"),
     ErrorCase("dynamic_iota", ["s32[2]"], {"iota_dimension": 0, "result": spec(3)}, "C2"),
     ErrorCase("dynamic_iota", ["s32[1]"], {"iota_dimension": 0, "result": spec(3, dtype="pred")}, "X1"),

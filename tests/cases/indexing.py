@@ -93,7 +93,9 @@ CASES: list[OpCase] = [
 STARTS = {"start_indices": (0,), "limit_indices": (1,), "strides": (1,)}
 ERRORS: list[ErrorCase] = [
     ErrorCase("slice", ["token[]"], STARTS, "I1"),
-    ErrorCase("slice", ["f32[2,2]"], STARTS, "C2"),
+    ErrorCase("slice", ["f32[2,2]"], STARTS, "C2", "start_indices"),
+    ErrorCase("slice", ["f32[2]"], {**STARTS, "limit_indices": ()}, "C2", "limit_indices"),
+    ErrorCase("slice", ["f32[2]"], {**STARTS, "strides": (1, 1)}, "C2", "strides"),
     ErrorCase("slice", ["f32[2]"], {**STARTS, "limit_indices": (3,)}, "C3"),
     ErrorCase("slice", ["f32[2]"], {**STARTS, "start_indices": (-1,)}, "C3"),
     ErrorCase("slice", ["f32[2]"], {**STARTS, "start_indices": (2,)}, "C3"),
@@ -111,7 +113,9 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("dynamic_update_slice", ["f32[2]", "token[]", "s32[]"], {}, "I2"),
     ErrorCase("dynamic_update_slice", ["f32[2]", "f64[2]", "s32[]"], {}, "C2"),
     ErrorCase("dynamic_update_slice", ["f32[2]", "f32[]", "s32[]"], {}, "C3"),
-    ErrorCase("dynamic_update_slice", ["f32[2]", "f32[1]", "f32[]"], {}, "I3"),
+    ErrorCase("dynamic_update_slice", ["f32[2]", "f32[1]", "token[]"], {}, "I3", "an array"),
+    ErrorCase("dynamic_update_slice", ["f32[2]", "f32[1]", "f32[]"], {}, "I3", "integers"),
+    ErrorCase("dynamic_update_slice", ["f32[2]", "f32[1]", "s32[1]"], {}, "I3", "scalars"),
     ErrorCase("dynamic_update_slice", ["f32[2]", "f32[1]"], {}, "C4"),
     ErrorCase("dynamic_update_slice", ["f32[2,2]", "f32[1,1]", "s32[]", "u32[]"], {}, "C5"),
     ErrorCase("dynamic_update_slice", ["f32[2]", "f32[3]", "s32[]"], {}, "C6"),

@@ -50,6 +50,7 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("bitcast", ["token[]"], bitcast((), "f32", (), ()), "I1"),
     ErrorCase("bitcast", ["f32[<=3]"], bitcast((3,), "f32", (0,), (0,)), "X2"),
     ErrorCase("bitcast", ["f32[3]"], bitcast((3,), "f32", (1,), (0,)), "X1"),
+    ErrorCase("bitcast", ["f32[3]"], bitcast((3,), "f32", (0,), (0, 1)), "X1", "result_layout"),
     ErrorCase("bitcast", ["f32[3]"], bitcast((4,), "f32", (0,), (0,)), "C1"),
     ErrorCase("add_dependency", ["f32[3]", "f32[3]"], {}, "I2"),
     ErrorCase("rng_get_and_update_state", [], {"delta": -1}, "X1"),

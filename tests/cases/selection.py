@@ -6,6 +6,7 @@ import numpy as np
 
 from cases import ErrorCase, OpCase
 from cases.values import FLOATS, INTEGERS, NARROW, edges, integers
+from xlapy.specs import TokenSpec
 
 CASES: list[OpCase] = []
 CASES += [
@@ -47,15 +48,19 @@ CASES += [
            name="whole_range"),
 ]  # fmt: skip
 
+# The same operand twice, which is compared with nothing.
+TOKEN = TokenSpec()
 ERRORS = [
     ErrorCase("select", ["s32[3]", "f32[3]", "f32[3]"], {}, "I1", "truth values"),
     ErrorCase("select", ["token[]", "f32[3]", "f32[3]"], {}, "I1", "truth values"),
     ErrorCase("select", ["pred[]", "token[]", "f32[3]"], {}, "I1", "arrays"),
     ErrorCase("select", ["pred[]", "token[]", "token[]"], {}, "I1", "arrays"),
+    ErrorCase("select", ["pred[]", TOKEN, TOKEN], {}, "I2", "arrays"),
     ErrorCase("select", ["pred[2]", "f32[3]", "f32[3]"], {}, "C1", "scalar or"),
     ErrorCase("select", ["pred[3]", "f32[<=3]", "f32[<=3]"], {}, "C1", "scalar or"),
     ErrorCase("select", ["pred[3]", "f32[3]", "f64[3]"], {}, "C2", "one element type"),
     ErrorCase("select", ["pred[3]", "f32[3]", "f32[4]"], {}, "C2", "one shape"),
+    ErrorCase("select", ["pred[3]", "f32[3]", "f32[<=3]"], {}, "C2", "dynamic dimensions"),
     ErrorCase("clamp", ["f32[2]", "f32[3]", "f32[]"], {}, "C1", "min must"),
     ErrorCase("clamp", ["f32[]", "f32[3]", "f32[2]"], {}, "C2", "max must"),
     ErrorCase("clamp", ["f64[]", "f32[3]", "f32[]"], {}, "C3", "min must"),
