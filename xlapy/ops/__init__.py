@@ -114,6 +114,7 @@ from xlapy.ops.reduction import (
     reduce_prod,
     reduce_sum,
 )
+from xlapy.ops.rng import rng_bit_generator, rng_normal, rng_uniform
 from xlapy.ops.scaled_dot import scaled_dot
 from xlapy.ops.scanning import scan
 from xlapy.ops.scatter import ScatterDimensionNumbers, scatter
