@@ -15,7 +15,7 @@ from cases import ErrorCase, OpCase
 
 import xlapy
 from xlapy.backends.eager import put, run_computation
-from xlapy.specs import TensorSpec, TupleSpec, parse_spec
+from xlapy.specs import TensorSpec, TokenSpec, TupleSpec, parse_spec
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import has_tangent
 from xlapy.trace.builder import trace
@@ -60,8 +60,10 @@ def arrays_of(case: OpCase) -> list[Array]:
 
 
 def _leaves(operand: Any, case: OpCase, position: str) -> list[Array]:
-    """The arrays that an operand is made of: several for a tuple."""
+    """The arrays that an operand is made of: several for a tuple, none for a token."""
     spec = parse_spec(operand) if isinstance(operand, str) else operand
+    if isinstance(spec, TokenSpec):
+        return []
     if isinstance(spec, TupleSpec):
         return [a for i, e in enumerate(spec.elements) for a in _leaves(e, case, f"{position}.{i}")]
     return [_draw(spec, case, position) if isinstance(spec, TensorSpec) else np.asarray(spec)]
@@ -71,7 +73,8 @@ def _assemble(spec: Any, leaves: Iterator[Any]) -> Any:
     """An operand from its arrays."""
     if isinstance(spec, TupleSpec):
         return bind(registry["tuple"], *[_assemble(e, leaves) for e in spec.elements])
-    return next(leaves)
+    # StableHLO's reference interpreter knows no create_token.
+    return bind(registry["after_all"]) if isinstance(spec, TokenSpec) else next(leaves)
 
 
 def _draw(spec: TensorSpec, case: OpCase, position: str) -> Array:
@@ -104,14 +107,14 @@ def function_of(case: OpCase) -> Callable[..., tuple[Any, ...]]:
 
 
 def _flat(x: Any) -> Iterator[Any]:
-    """The arrays of a result: HLO tuples are taken apart."""
+    """The arrays of a result: HLO tuples are taken apart, and tokens stay inside."""
     if type(x) is tuple:
         for part in x:
             yield from _flat(part)
     elif isinstance(x.spec, TupleSpec):
         for i in range(len(x.spec.elements)):
             yield from _flat(bind(registry["get_tuple_element"], x, index=i))
-    else:
+    elif not isinstance(x.spec, TokenSpec):
         yield x
 
 

@@ -36,6 +36,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "signatures",
             "stages",
             "control_flow",
+            "host_transfer",
             "interchange",
             "distributed",
         }

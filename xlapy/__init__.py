@@ -20,6 +20,10 @@ from xlapy.differentiation import jvp as jvp
 from xlapy.differentiation import stop_gradient as stop_gradient
 from xlapy.differentiation import value_and_grad as value_and_grad
 from xlapy.differentiation import vjp as vjp
+from xlapy.host_transfer import transfer_from_channel as transfer_from_channel
+from xlapy.host_transfer import transfer_from_outfeed as transfer_from_outfeed
+from xlapy.host_transfer import transfer_to_channel as transfer_to_channel
+from xlapy.host_transfer import transfer_to_infeed as transfer_to_infeed
 from xlapy.interchange.export import Artifact as Artifact
 from xlapy.interchange.export import export as export
 from xlapy.interchange.hlo import from_hlo as from_hlo

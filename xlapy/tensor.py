@@ -394,7 +394,8 @@ class Tensor:
         return f"Tensor({text}, {placed.spec})"
 
     def __str__(self) -> str:
-        return str(self.numpy()) if type(self.placed) is Placed else repr(self)
+        is_array = type(self.placed) is Placed and type(self.placed.spec) is TensorSpec
+        return str(self.numpy()) if is_array else repr(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (np.array(self.numpy()),)

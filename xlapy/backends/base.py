@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from xlapy.errors import UnsupportedOpError
 from xlapy.specs import Spec, TensorSpec
 from xlapy.tensor import Placed, Placement
 from xlapy.trace.computation import Computation
@@ -162,6 +163,34 @@ class Backend(abc.ABC):
     def token(self) -> Any:
         """A payload for a token parameter."""
         return None
+
+    def put_in_queue(self, queue: str, value: Any, device_index: int = 0) -> None:
+        """Leave an array, or a tuple of them, in one of the queues by which a device hears from the host.
+
+        Raises
+        ------
+        UnsupportedOpError
+            If the backend gives the host no end of them.
+        """
+        raise self._no_queues(queue)
+
+    def take_from_queue(self, queue: str, device_index: int = 0) -> Any:
+        """The oldest value that a program left for the host in one of a device's queues.
+
+        Raises
+        ------
+        UnsupportedOpError
+            If the backend gives the host no end of them.
+        BackendError
+            If there is none.
+        """
+        raise self._no_queues(queue)
+
+    def _no_queues(self, queue: str) -> UnsupportedOpError:
+        return UnsupportedOpError(
+            f"the backend must have queues for the host; {self.name} got {queue!r}: pass the data as arguments and"
+            " results, or use the interpreter [X5]"
+        )
 
     def spec_of(self, payload: Any) -> Spec | None:
         """The spec of a payload, where the backend knows it."""

@@ -20,6 +20,7 @@ from xlapy.trace.builder import host_array
 from xlapy.trace.computation import Computation, Instruction, subcomputations
 from xlapy.trace.process_grid import is_communicating
 from xlapy.trace.replay import last_uses, replay
+from xlapy.trace.schedule import receive_last
 from xlapy.trace.simplify import eliminate_dead
 
 __all__ = ["Evaluator", "Interpreter", "evaluator"]
@@ -58,6 +59,7 @@ class Evaluator:
 
 
 def _make_evaluator(computation: Computation) -> Callable[..., tuple[Any, ...]]:
+    computation = receive_last(computation)
     # For each instruction: the kernel, its `out`, its parameters with computations made callable.
     steps = {
         i: (i.op.kernel, _out(i), _kernel_params(i), _gives_tuple(i))
@@ -219,7 +221,8 @@ class Interpreter(Backend):
     def get(self, payload: Any) -> Array:
         """The array itself."""
         if not isinstance(payload, np.ndarray):
-            raise BackendError(f"only arrays can be read; got {type(payload).__name__} [X1]")
+            kind = "a token" if payload is None else type(payload).__name__
+            raise BackendError(f"only arrays can be read; got {kind} [X1]")
         return payload
 
     def compile(self, computation: Computation, options: CompileOptions) -> Executable:

@@ -7,6 +7,7 @@ from xlapy.ops.accuracy import (
 )
 from xlapy.ops.callbacks import python_callback
 from xlapy.ops.calls import call, composite_call
+from xlapy.ops.channels import recv, recv_done, send, send_done
 from xlapy.ops.comparison import (
     compare,
     eq,
@@ -145,5 +146,6 @@ from xlapy.ops.special import (
     zeta,
 )
 from xlapy.ops.structure import copy, get_tuple_element, optimization_barrier, tuple
+from xlapy.ops.tokens import after_all, create_token, infeed, outfeed
 from xlapy.ops.window_selection import select_and_scatter
 from xlapy.ops.windows import reduce_window

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from xlapy.errors import NotDifferentiableError, XlapyError
-from xlapy.specs import Spec, TensorSpec, TupleSpec
+from xlapy.specs import Spec, TensorSpec, TokenSpec, TupleSpec
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import XlaBuilder, recording
 from xlapy.trace.computation import Computation, Instruction, Value
@@ -264,6 +264,14 @@ def linearize(
         if varying:
             active.update(varying)
             steps.append((instruction, needed, residuals))
+        elif ad.kind == "none" and any(type(v.spec) is TokenSpec for v in instruction.results):
+            # What is sent away may come back by another way, which nothing here sees: a zero would be silently wrong.
+            operands = _tensors(instruction.operands)
+            try:
+                ad.vjp(instruction.op, operands, [], [], instruction.params, needed)
+            except XlapyError as error:
+                specs = [v.spec for v in instruction.operands]
+                raise annotate(error, "", specs, instruction.source) from None
     return Linearized(inputs, outputs, steps)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,14 +28,34 @@ _FOLD_LIMIT = 1 << 10
 
 
 def has_side_effect(instruction: Instruction) -> bool:
-    """Whether an instruction must be kept though nothing reads its results."""
-    for value in (*instruction.operands, *instruction.results):
-        if type(value.spec) is not TensorSpec and "token" in value.spec.mlir:
-            return instruction.op.name not in ("after_all", "tuple", "get_tuple_element")
+    """Whether an instruction must be kept though nothing reads its results.
+
+    What takes or gives a token is seen outside, unless it only hands tokens on.
+    """
     params = instruction.params
     if params.get("has_side_effect"):
         return True
-    return any(has_side_effect(i) for c in subcomputations(params) for i in c.instructions)
+    name = instruction.op.name
+    is_call = False
+    for computation in subcomputations(params):
+        for inner in computation.instructions:
+            if has_side_effect(inner):
+                return True
+        # Tokens go through loops, conditionals and calls; what a library does with them is not known.
+        is_call = name != "custom_call"
+    if is_call or name in _HAND_ON:
+        return False
+    for value in (*instruction.operands, *instruction.results):
+        if type(value.spec) is not TensorSpec and "token" in value.spec.mlir:
+            return True
+    return False
+
+
+# Operations that may take and give tokens, and do nothing else with them.
+_HAND_ON: Final = frozenset({
+    "add_dependency", "after_all", "async_done", "async_update", "copy", "create_token", "domain",
+    "get_tuple_element", "optimization_barrier", "recv_done", "send_done", "tuple",
+})  # fmt: skip
 
 
 def eliminate_dead(computation: Computation) -> Computation:
