@@ -454,7 +454,7 @@ def _vjp_eager(f: Callable[..., Any], primals: Any, has_aux: bool, name: str) ->
             builder.value(zeros_of(x.spec) if c is None else c)
             for c, x in zip(found, inputs, strict=True)
         ]
-    split = _split(builder.instructions, forward, [c.payload for c in cts], back)
+    split, again = _split(builder.instructions, forward, [c.payload for c in cts], back)
     known = {a.payload: t for a, t in zip(arguments, tensors, strict=True)}
     known |= {v: t for t, v in builder.captured.values()}
     computed = [v for v in split if v not in known]
@@ -470,7 +470,7 @@ def _vjp_eager(f: Callable[..., Any], primals: Any, has_aux: bool, name: str) ->
     residuals = [known[v] if v in known else kept[v] for v in split]
     backward = Computation(
         [*split, *[c.payload for c in cts]],
-        builder.instructions[forward:],
+        [*again, *builder.instructions[forward:]],
         back,
         f"pullback_{name}",
     )
@@ -491,8 +491,11 @@ def _split(
     position: int,
     cotangents: Sequence[Value],
     results: Sequence[Value],
-) -> list[Value]:
-    """The values that the instructions from a position on, or the results, take from before it."""
+) -> tuple[list[Value], list[Instruction]]:
+    """The values that the instructions from a position on, or the results, take from before it.
+
+    Constants are not among them: those come second, to be made again.
+    """
     inside = set(cotangents)
     for instruction in instructions[position:]:
         inside.update(instruction.results)
@@ -504,7 +507,9 @@ def _split(
     for v in results:
         if v not in inside:
             found[v] = None
-    return list(found)
+    constants = {i.results[0]: i for i in instructions[:position] if i.op.name == "constant"}
+    kept = [v for v in found if v not in constants]
+    return kept, [constants[v] for v in found if v in constants]
 
 
 def stop_gradient(x: Any) -> Any:

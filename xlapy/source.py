@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import sys
+from collections.abc import Sequence
 from types import CodeType, FrameType, TracebackType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 __all__ = ["Location", "Source", "caller", "hide_library_frames", "locate", "mark_library"]
 
@@ -68,6 +70,12 @@ def caller(depth: int = 1) -> Source:
     return None
 
 
+@functools.lru_cache(maxsize=64)
+def _positions(code: CodeType) -> Sequence[Any]:
+    """Line and column of each instruction of a code object; many locations are in few functions."""
+    return tuple(code.co_positions())
+
+
 def locate(source: Source) -> Location | None:
     """The file, line and function of a source."""
     if source is None or isinstance(source, Location):
@@ -75,10 +83,8 @@ def locate(source: Source) -> Location | None:
     code, offset = source
     line, column = code.co_firstlineno, 0
     if offset >= 0:
-        for i, (start, _, col, _) in enumerate(code.co_positions()):
-            if i * 2 == offset:
-                line, column = start or line, col or 0
-                break
+        start, _, col, _ = _positions(code)[offset // 2]
+        line, column = start or line, col or 0
     return Location(code.co_filename, line, code.co_qualname, column)
 
 

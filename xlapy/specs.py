@@ -351,8 +351,11 @@ def as_axes(axes: Any, rank: int, label: str = "X1") -> tuple[int, ...]:
     """Axes counted from the front, each once; None stands for all of them."""
     if axes is None:
         return tuple(range(rank))
-    found = tuple(as_axis(a, rank, label) for a in as_ints(axes, "axis", label))
-    require_shape(len(set(found)) == len(found), label, "axes must be unique", axes)
+    if type(axes) is int and 0 <= axes < rank:
+        return (axes,)
+    found = tuple([as_axis(a, rank, label) for a in as_ints(axes, "axis", label)])
+    if len(found) > 1:
+        require_shape(len(set(found)) == len(found), label, "axes must be unique", axes)
     return found
 
 

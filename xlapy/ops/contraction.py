@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,6 +46,7 @@ _SUB_BYTE: Final = frozenset(
 # --- DotGeneral -----------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=1024)
 def _free(rank: int, *taken: Ints) -> Ints:
     used = {d for dims in taken for d in dims}
     return tuple([d for d in range(rank) if d not in used])
@@ -54,6 +56,7 @@ def _same(n: int, m: int) -> bool:
     return n in (m, DYNAMIC) or m == DYNAMIC
 
 
+@functools.lru_cache(maxsize=512)
 def infer_dot_general(
     lhs: TensorSpec,
     rhs: TensorSpec,
@@ -187,7 +190,7 @@ def _cotangent(
     params : dict
         precision_config and algorithm.
     """
-    xb, xc, yb, yc = dims
+    xb, _, yb, yc = dims
     y_free = _free(y.ndim, yb, yc)
     # One element type for both operands, which not every consumer of StableHLO promotes.
     kind = product_dtype(g.dtype, y.dtype)
@@ -206,12 +209,19 @@ def _cotangent(
     )
     if found.dtype is not target:
         found = _converted(bind(lookup("real"), found), target)
+    place = _in_place(x.ndim, dims)
+    return found if place is None else bind(lookup("transpose"), found, permutation=place)
+
+
+@functools.lru_cache(maxsize=1024)
+def _in_place(rank: int, dims: tuple[Ints, Ints, Ints, Ints]) -> Ints | None:
+    """Where each dimension of x has got to in its cotangent; None if all are in their place."""
+    xb, xc, _, yc = dims
     # Dimensions now: batch, x's free ones, and those contracted, in y's order.
-    order = (*xb, *_free(x.ndim, xb, xc), *[xc[yc.index(d)] for d in sorted(yc)])
+    order = (*xb, *_free(rank, xb, xc), *[xc[yc.index(d)] for d in sorted(yc)])
     if order == tuple(range(len(order))):
-        return found
-    place = tuple([order.index(d) for d in range(len(order))])
-    return bind(lookup("transpose"), found, permutation=place)
+        return None
+    return tuple([order.index(d) for d in range(len(order))])
 
 
 def vjp_dot_general(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Final
@@ -26,7 +27,7 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo_reader import Reader
-from xlapy.trace.zeros import constant_of
+from xlapy.trace.zeros import constant_of, shared_constant
 
 from .bit_kernels import NARROW_INT_BITS
 from .joining import require_array
@@ -40,6 +41,7 @@ Ints = tuple[int, ...]
 # --- the record -----------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=512)
 def infer_reduce(
     *operands: TensorSpec, body: Computation, dimensions: Ints
 ) -> tuple[TensorSpec, ...]:
@@ -322,7 +324,7 @@ def identity(name: str, dtype: DType) -> Any:
     if found is None:
         value = np.asarray(identity_of(name, dtype)).astype(dtype.numpy)
         found = _identities[name, dtype] = value
-    return bind(lookup("constant"), value=found)
+    return shared_constant(found)
 
 
 _identities: dict[tuple[str, DType], Array] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +38,7 @@ Ints = tuple[int, ...]
 # --- BroadcastInDim -------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=512)
 def infer_broadcast_in_dim(x: TensorSpec, *, shape: Ints, broadcast_dimensions: Ints) -> TensorSpec:
     """C2 to C5."""
     require_array(x, "I1")
@@ -89,18 +91,26 @@ def transpose_broadcast_in_dim(g: Any, x: Any, *, shape: Ints, broadcast_dimensi
     """Sum over what was repeated."""
     from .reduction import reduce_sum
 
-    spec = x.spec
+    summed, inverse, stretched = _repeated(x.spec.shape, shape, broadcast_dimensions)
+    if summed:
+        g = reduce_sum(g, summed)
+    if inverse:
+        g = bind(transpose_op, g, permutation=inverse)
+    return bind(reshape_op, g, shape=x.spec.shape) if stretched else g
+
+
+@functools.lru_cache(maxsize=512)
+def _repeated(own: Ints, shape: Ints, broadcast_dimensions: Ints) -> tuple[Ints, Ints, bool]:
+    """The dimensions along which an array was repeated, how to put the others in order, whether any had size 1."""
     stretched = [
-        d for n, d in zip(spec.shape, broadcast_dimensions, strict=True) if n == 1 and shape[d] != 1
+        d for n, d in zip(own, broadcast_dimensions, strict=True) if n == 1 and shape[d] != 1
     ]
     summed = [d for d in range(len(shape)) if d not in broadcast_dimensions or d in stretched]
-    g = reduce_sum(g, summed) if summed else g
     kept = [d for d in broadcast_dimensions if d not in stretched]
     order = tuple(sorted(range(len(kept)), key=kept.__getitem__))
-    if order != tuple(range(len(kept))):
-        inverse = tuple(order.index(i) for i in range(len(kept)))
-        g = bind(transpose_op, g, permutation=inverse)
-    return bind(reshape_op, g, shape=spec.shape) if stretched else g
+    ordered = order == tuple(range(len(kept)))
+    inverse = () if ordered else tuple(order.index(i) for i in range(len(kept)))
+    return tuple(summed), inverse, bool(stretched)
 
 
 def batch_broadcast_in_dim(
@@ -416,6 +426,7 @@ def collapse(operand: Any, dimensions: int | Sequence[int]) -> Tensor:
 # --- Transpose ------------------------------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=512)
 def infer_transpose(x: TensorSpec, *, permutation: Ints) -> TensorSpec:
     """C2: a permutation of the dimensions."""
     require_array(x, "I1")

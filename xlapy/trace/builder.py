@@ -47,8 +47,8 @@ class XlaBuilder:
     """
 
     __slots__ = (
-        "_sources", "_tokens", "capture_constants", "captured", "instructions", "parameter_names", "parameters",
-        "scope", "stand_ins", "thread", "weak",
+        "_constants", "_sources", "_tokens", "capture_constants", "captured", "instructions",
+        "parameter_names", "parameters", "scope", "stand_ins", "thread", "weak",
     )  # fmt: skip
 
     def __init__(self, name: str = "main", parent: Scope | None = None) -> None:
@@ -65,6 +65,8 @@ class XlaBuilder:
         #: for some of them a value of the same sign and width, by which to check that they fit
         self.stand_ins: dict[Value, Any] = {}
         self.thread = threading.get_ident()
+        # id of the array -> (where its constant was recorded, the constant's value, the array)
+        self._constants: dict[int, tuple[int, Value, Any]] = {}
         self._sources: list[Source] = []
         self._tokens: list[Any] = []
 
@@ -244,6 +246,19 @@ class XlaBuilder:
             kept = Tensor(x.placed, value)
             found = self.captured[id(value)] = (kept, Value(x.placed.spec, self.scope))
         return found[1]
+
+    def shared_constant(self, array: Any) -> Tensor:
+        """A constant of an array, the one recorded before if there is one: for what composed functions make up."""
+        known = self._constants.get(id(array))
+        if known is not None:
+            position, value, _ = known
+            # Transformations take instructions out and put them back elsewhere.
+            found = self.instructions[position : position + 1]
+            if found and found[0].results == (value,):
+                return Tensor(value.spec, value)
+        made: Tensor = self.record(lookup("constant"), (), {"value": array})
+        self._constants[id(array)] = (len(self.instructions) - 1, made.payload, array)
+        return made
 
     def _constant(self, x: Tensor) -> Value:
         with using(self):

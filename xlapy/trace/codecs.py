@@ -105,6 +105,8 @@ def _parse_matrix(text: str) -> tuple[tuple[int, ...], ...]:
 
 def quote(text: str) -> str:
     """A string as an MLIR literal; bytes outside printable ASCII are escaped."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     out = []
     for byte in text.encode():
         char = chr(byte)

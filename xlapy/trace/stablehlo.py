@@ -104,6 +104,7 @@ class Writer:
         self._symbols: dict[Computation, str] = {}
         self._taken: set[str] = {"main"}
         self._numbers = itertools.count()
+        self._regions: dict[tuple[Computation, str], str] = {}
         self._locations: dict[Source, str] | None = {} if locations else None
 
     # --- functions and regions ----------------------------------------------------------------------------------
@@ -169,6 +170,10 @@ class Writer:
         end : str
             The terminator.
         """
+        key = (computation, end)
+        if names is None and key in self._regions:
+            # Names in a region are its own, so its text may stand in several operations.
+            return self._regions[key]
         outer, self.lines = self.lines, []
         saved = dict.fromkeys(computation.parameters)
         for value in saved:
@@ -182,8 +187,10 @@ class Writer:
         self.body(computation)
         operands, types = self._values(computation.results)
         self.lines.append(f'"{end}"({operands}) : ({types}) -> ()')
-        text, self.lines = "\n".join(self.lines), outer
-        return "{\n" + text + "\n}"
+        text, self.lines = "{\n" + "\n".join(self.lines) + "\n}", outer
+        if names is None:
+            self._regions[key] = text
+        return text
 
     # --- instructions -------------------------------------------------------------------------------------------
 
@@ -346,7 +353,8 @@ def constant_text(array: np.ndarray[Any, Any], spec: TensorSpec | None = None) -
     dtype = as_dtype(array.dtype) if spec is None else spec.dtype
     if array.size == 0:
         return "dense<>"
-    if is_splat(array):
+    # MLIR keeps truth values that are all the same as one, and writes them so.
+    if is_splat(array) or (dtype.kind == "bool" and (array.all() or not array.any())):
         return f"dense<{_scalar(array[(0,) * array.ndim], dtype.kind, dtype.bits)}>"
     if dtype.bits < 8:  # MLIR packs some of these in its raw form, so each element is written out
         items = [_scalar(v, dtype.kind, dtype.bits) for v in array.reshape(-1)]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from xlapy.specs import TensorSpec, TupleSpec
-from xlapy.trace.mode import bind
+from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
 
-__all__ = ["constant_of", "is_splat", "zeros_of"]
+__all__ = ["constant_of", "is_splat", "shared_constant", "zeros_of"]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -25,13 +25,22 @@ def constant_of(spec: TensorSpec, value: bool | int | float | complex) -> Any:
     """A constant of a spec, every element being `value`; it takes no memory of its own."""
     # 0.0 == -0.0, so the sign is a part of the key.
     sign = math.copysign(1.0, value) if type(value) is float else 1.0
-    return bind(lookup("constant"), value=_splat(spec, value, sign))
+    return shared_constant(_splat(spec, value, sign))
+
+
+def shared_constant(array: np.ndarray[Any, Any]) -> Any:
+    """A constant of an array that lives on; one trace records it once."""
+    builder = current_builder()
+    # A scalar among weak ones may become weak itself, which must not befall others.
+    if builder is None or (builder.weak and not array.ndim):
+        return bind(lookup("constant"), value=array)
+    return builder.shared_constant(array)
 
 
 def zeros_of(spec: Any) -> Any:
     """Zeros of a spec: of a tuple's too, and a fresh token for a token."""
     if type(spec) is TensorSpec:
-        return bind(lookup("constant"), value=_splat(spec, 0))
+        return shared_constant(_splat(spec, 0))
     if type(spec) is TupleSpec:
         return bind(lookup("tuple"), *[zeros_of(e) for e in spec.elements])
     return bind(lookup("after_all"))
