@@ -352,8 +352,8 @@ def reshape(operand: Any, dimensions: Any) -> Tensor:
 
     Notes
     -----
-    Section Reshape of the operation semantics. The last dimension varies fastest. A dimension of varying size (see
-    `set_dimension_size`) may be multiplied by others but not split, and there may be one.
+    Sections Reshape and Reshape (explicit) of the operation semantics. The last dimension varies fastest. A dimension
+    of varying size (see `set_dimension_size`) may be multiplied by others but not split, and there may be one.
 
     Examples
     --------
