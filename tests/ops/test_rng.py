@@ -87,16 +87,16 @@ def test_floats_are_distributed_right(dtype: str, backend: str) -> None:
     kind = as_dtype(dtype).numpy
     a, b = np.array(-2).astype(kind), np.array(4).astype(kind)
     with xlapy.use_backend(backend):
-        evenly = ops.rng_uniform(a, b, (200, 100))
-        normal = ops.rng_normal(a, b, (200, 100))
-    assert evenly.spec == normal.spec == xlapy.TensorSpec((200, 100), dtype)
+        evenly = ops.rng_uniform(a, b, (500, 400))
+        normal = ops.rng_normal(a, b, (500, 400))
+    assert evenly.spec == normal.spec == xlapy.TensorSpec((500, 400), dtype)
     x = evenly.numpy().astype(np.float64)
     assert x.min() >= -2
     # XLA rounds to the end of the interval where it draws in a wider type.
     assert x.max() <= 4
     if backend == "interpreter" or as_dtype(dtype).bits >= 32:
         assert x.max() < 4
-    tolerance = 0.25 if dtype == "f8e5m2" else 0.05
+    tolerance = 0.1 if dtype == "f8e5m2" else 0.05
     np.testing.assert_allclose(moments(x), [1, 6 / 12**0.5], atol=tolerance)
     np.testing.assert_allclose(np.quantile(x, [0.25, 0.75]), [-0.5, 2.5], atol=tolerance)
     z = normal.numpy().astype(np.float64)
@@ -119,7 +119,7 @@ def test_integers_are_distributed_right(dtype: str, backend: str) -> None:
     counts = np.bincount(x.numpy().astype(np.int64) - low, minlength=high - low)
     share = 12000 // (high - low)
     assert len(counts) == high - low
-    assert abs(counts - share).max() < 5 * share**0.5
+    assert abs(counts - share).max() < 6 * share**0.5
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -221,6 +221,15 @@ def test_shapes_in_text() -> None:
         assert y.tolist() == [1.5] * 4
     with pytest.raises(ShapeError, match="sizes must be known"):
         xlapy.from_stablehlo(COMPUTED.replace("tensor<4x", "tensor<?x"))
+
+
+def test_seeds_of_runs() -> None:
+    """Newer versions of XLA start their random numbers from the seed of a run."""
+    text = """HloModule m
+    ENTRY e { ROOT c = u64[] custom-call(), custom_call_target="GetRngSeed" }"""
+    f = from_hlo(text)
+    for backend in BACKENDS:
+        assert f(backend=backend).item() != f(backend=backend).item()
 
 
 def program(state: Any, mean: Any) -> Any:

@@ -239,6 +239,11 @@ def softmax(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[An
     return ((weights / weights.sum(-1, keepdims=True)).astype(out[0].dtype.numpy),)
 
 
+def rng_seed(*, out: Sequence[Any], attributes: Attributes) -> tuple[Any, ...]:
+    """Where XLA's random numbers start: a run that was given no seed has one of its own."""
+    return (np.random.default_rng().integers(2**64, dtype=np.uint64, size=()),)
+
+
 def _plain(rest: Sequence[Array], attributes: Attributes, what: str) -> None:
     text = str(attributes.get("opaque", attributes))
     fused = [
@@ -280,6 +285,7 @@ def _lapack() -> dict[str, Callable[..., Any]]:
 #: by the name of the target
 LIBRARY: Final[dict[str, Callable[..., Any]]] = {
     **_lapack(),
+    "GetRngSeed": rng_seed,
     "TopK": top_k,
     "__onednn$matmul": matmul,
     "__onednn$softmax": softmax,

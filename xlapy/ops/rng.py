@@ -103,8 +103,8 @@ def kernel_rng_uniform(a: Array, b: Array, *, shape: Ints, out: TensorSpec) -> A
         return generator.integers(first, end, shape, wide).astype(dtype)
     share = generator.random(shape)
     found = np.asarray(float(a) * (1 - share) + float(b) * share).astype(dtype)
-    # What rounding took to the end of the interval goes to its start.
-    return np.where(found == b, a, found)
+    # What rounding took to the end of the interval goes to the number before.
+    return np.where(found == b, np.nextafter(b, a), found)
 
 
 def kernel_rng_normal(a: Array, b: Array, *, shape: Ints, out: TensorSpec) -> Array:
