@@ -36,6 +36,10 @@ CASES: list[OpCase] = [
         name="narrower",
     ),
     OpCase("bitcast", ["f64[]"], bitcast((1, 1), "f64", (), (1, 0)), skip=REWRITTEN, name="scalar"),
+    OpCase("async_start", ["f64[3]", "f64[3]"], {"computation": PAIR}, skip=REWRITTEN),
+    OpCase("async_update", ["(f64[3], s32[])"], skip=REWRITTEN),
+    OpCase("async_done", ["(f64[3], s32[])"], skip=REWRITTEN),
+    OpCase("add_dependency", ["f64[3]", "token[]"], skip=REWRITTEN),
     OpCase("domain", ["f64[3]"], {"kind": "", "entry_metadata": "", "exit_metadata": ""}, skip=REWRITTEN),
 ]  # fmt: skip
 

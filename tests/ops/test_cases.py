@@ -24,12 +24,8 @@ CHECKS: dict[str, Callable[[OpCase], None]] = {
 }
 
 
-# What needs operands that no array stands for; read from HLO and run in tests/interchange/test_hlo.py instead.
+# What no case can check; read from HLO and run in tests/interchange/test_hlo.py instead.
 ELSEWHERE = {
-    "add_dependency": "a token; its test waits for the operations on tokens",
-    "async_start": "gives the state of an asynchronous call",
-    "async_update": "takes the state of an asynchronous call",
-    "async_done": "takes the state of an asynchronous call",
     "rng_get_and_update_state": "draws from a state, so no two runs agree",
 }
 

@@ -18,6 +18,7 @@ from jaxlib import xla_client as xc
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _stablehlo
 
+from xlapy._jaxlib import transfers
 from xlapy._jaxlib.types import Array, Module
 from xlapy.dtypes import TABLE, as_dtype
 from xlapy.errors import ArtifactError
@@ -271,14 +272,23 @@ def from_hlo(program: str | bytes) -> Module:
     Raises
     ------
     ArtifactError
+    UnsupportedOpError
+        For sends and receives that XLA's conversion does not take.
     """
     try:
-        if isinstance(program, str):
-            program = _hlo.hlo_module_from_text(program).as_serialized_hlo_module_proto()
-        return parse(_jax.mlir.hlo_to_stablehlo(program))
+        proto: bytes = (
+            _hlo.hlo_module_from_text(program).as_serialized_hlo_module_proto()
+            if isinstance(program, str)
+            else program
+        )
+        proto, channel = transfers.prepare(proto)
+        module = parse(_jax.mlir.hlo_to_stablehlo(proto))
     except xc.XlaRuntimeError as error:
         text = str(error).removeprefix("INVALID_ARGUMENT: ")
         raise ArtifactError(f"a program must be valid HLO: {text}") from None
+    if channel is not None:
+        transfers.restore(module, channel)
+    return module
 
 
 def to_hlo(module: Module) -> str:

@@ -443,5 +443,5 @@ def arrays_of(operand: Any) -> list[Tensor]:
     if isinstance(operand, Tensor) and isinstance(operand.spec, TupleSpec):
         return [get_tuple_element(operand, i) for i in range(len(operand.spec.elements))]
     if isinstance(operand, list | tuple):
-        return [lift(x, operand) for x in operand]
+        return [lift(x) for x in operand]
     return [lift(operand)]
