@@ -28,6 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "linalg",
             "fft",
             "compilation",
+            "dispatch",
             "staging",
             "differentiation",
             "vectorization",
@@ -38,6 +39,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "control_flow",
             "host_transfer",
             "interchange",
+            "replication",
             "distributed",
         }
     ),

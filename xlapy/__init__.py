@@ -276,6 +276,7 @@ from xlapy.numpy import vstack as vstack
 from xlapy.numpy import where as where
 from xlapy.numpy import zeros as zeros
 from xlapy.numpy import zeros_like as zeros_like
+from xlapy.replication import replicate as replicate
 from xlapy.specs import TensorSpec as TensorSpec
 from xlapy.tensor import Tensor as Tensor
 from xlapy.trace.builder import XlaBuilder as XlaBuilder

@@ -14,7 +14,15 @@ from xlapy.backends.base import CompileOptions
 from xlapy.backends.base import Executable as Program
 from xlapy.backends.eager import clear_eager_cache, common_placement, compile_checked, put
 from xlapy.backends.registry import get_backend
-from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError, XlapyError
+from xlapy.dispatch import NotPlainError, arrange, places, unpacker
+from xlapy.errors import (
+    BackendError,
+    ConstraintError,
+    DTypeError,
+    TracingError,
+    UnsupportedOpError,
+    XlapyError,
+)
 from xlapy.methods import BoundMethod, describe_object, require_unchanged, stand_in_for
 from xlapy.signatures import (
     SCALARS,
@@ -22,8 +30,8 @@ from xlapy.signatures import (
     Signature,
     difference,
     spec_of_leaf,
-    unpacker,
     with_leaves,
+    without_static,
 )
 from xlapy.source import hide_library_frames
 from xlapy.specs import TensorSpec, TupleSpec
@@ -63,7 +71,14 @@ class CompiledFunction:
         in_shardings: Any = None,
         out_shardings: Any = None,
         options: Mapping[str, Any] | None = None,
+        grid: Any = None,
     ) -> None:
+        for what, given in (("in_shardings", in_shardings), ("out_shardings", out_shardings)):
+            if given is not None:
+                raise UnsupportedOpError(
+                    f"compile: {what} must be None, for programs are not divided by shardings; got {given!r} [X5]\n"
+                    "  xlapy.replicate runs one on several devices"
+                )
         functools.update_wrapper(self, function)
         self._function = function
         self._backend = backend
@@ -73,14 +88,12 @@ class CompiledFunction:
         self._donate = (
             (donate_argnames,) if isinstance(donate_argnames, str) else tuple(donate_argnames)
         )
-        self._in_shardings = in_shardings
-        self._out_shardings = out_shardings
+        #: where and how it runs on several devices at once: xlapy.replication
+        self._grid = grid
         self._flags = tuple(sorted((options or {}).items()))
         self._signature = inspect.signature(function)
         self._check_names()
-        self._plain = (
-            not self._static and not self._donate and in_shardings is None and backend is None
-        )
+        self._plain = not self._static and not self._donate and backend is None
         self._fast: dict[Any, tuple[Callable[[list[Any]], Any], Any]] = {}
         self._entries: dict[Any, Entry] = {}
         self._history: list[dict[str, str]] = []
@@ -118,24 +131,17 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, recording and compiling it first where it is new."""
         if not kwargs and current_builder() is None:
-            # The fast path: tensors and flat dicts of tensors, seen before.
+            # The fast path: tensors, and containers of them, seen before.
             try:
-                payloads: list[Any] = []
-                key: list[Any] = []
-                for a in args:
-                    if type(a) is Tensor:
-                        payloads.append(a.payload)
-                        key.append(a.placed)
-                    elif type(a) is dict:
-                        values = a.values()
-                        payloads.extend([v.payload for v in values])
-                        key.append(tuple(a))
-                        key.extend([v.placed for v in values])
-                    else:
-                        key.append(_FAST_NO)
-                        break
-                run, unpack = self._fast[tuple(key)]
-            except (AttributeError, KeyError, TypeError):
+                try:
+                    run, unpack = self._fast[tuple([a.placed for a in args])]
+                    payloads = [a.payload for a in args]
+                except AttributeError:
+                    payloads = []
+                    key: list[Any] = []
+                    arrange(args, payloads, key)
+                    run, unpack = self._fast[tuple(key)]
+            except (KeyError, TypeError, NotPlainError):
                 pass
             else:
                 return unpack(run(payloads))
@@ -149,6 +155,8 @@ class CompiledFunction:
         signature = self._sign(args, kwargs, instance)
         builder = current_builder()
         if builder is not None:
+            if self._grid is not None:
+                self._grid.refuse_within(builder.name, self._name)
             return self._call_traced(signature, builder, instance)
         backend = get_backend(self._backend) if self._backend is not None else None
         tensors, placement = self._concrete(signature, backend)
@@ -178,6 +186,8 @@ class CompiledFunction:
             entry = self._entries.get(key)
             if entry is not None and entry.run is not None:
                 return entry
+            if self._grid is not None:
+                self._grid.devices(placement)
             entry = self._trace(signature, instance)
             for t in entry.captured:
                 if t.placed.placement is not placement:  # type: ignore[union-attr]
@@ -197,8 +207,16 @@ class CompiledFunction:
             return entry
 
     def _compile(self, entry: Entry, placement: Placement) -> Program:
-        options = CompileOptions(device=placement.device, donated=entry.donated, flags=self._flags)
-        executable = compile_checked(eliminate_dead(entry.computation), placement, options)
+        computation = eliminate_dead(entry.computation)
+        if self._grid is not None:
+            executable: Program = self._grid.compile(
+                computation, len(entry.captured), placement, self._name
+            )
+        else:
+            options = CompileOptions(
+                device=placement.device, donated=entry.donated, flags=self._flags
+            )
+            executable = compile_checked(computation, placement, options)
         self.compiles += 1
         return executable
 
@@ -206,28 +224,18 @@ class CompiledFunction:
         """Let the next call of this form take the fast path."""
         if kwargs:
             return
+        payloads: list[Any] = []
         key: list[Any] = []
-        order: list[int] = []
-        count = 0
-        for a in args:
-            if type(a) is Tensor:
-                key.append(a.placed)
-                order.append(count)
-                count += 1
-            elif type(a) is dict and all(type(v) is Tensor for v in a.values()):
-                key.append(tuple(a))
-                key.extend([v.placed for v in a.values()])
-                # The program takes the leaves in the order of the sorted keys.
-                places = {k: count + i for i, k in enumerate(a)}
-                order.extend(places[k] for k in tree.flatten({k: k for k in a})[0])
-                count += len(a)
-            else:
-                return
+        try:
+            arrange(args, payloads, key)
+        except NotPlainError:
+            return
+        order = places(args)
         executable = entry.executable
         run = entry.run
         assert executable is not None
         assert run is not None
-        if order != list(range(count)):
+        if order != list(range(len(order))):
             straight = run
 
             def run(payloads: list[Any]) -> Any:
@@ -260,36 +268,13 @@ class CompiledFunction:
                         f"{self._name}: a static argument must not be a tensor; got {name} [X1]"
                     )
             static = tuple((n, type(v), v) for n, v in found.items())
-            args, kwargs = self._without_static(bound)
+            args, kwargs = without_static(self._name, self._static, bound)
         leaves, structure = tree.flatten((args, kwargs))
         if instance is not None:
             more, description = describe_object(instance)
             leaves = [*more, *leaves]
             static = (*static, (_INSTANCE, type(instance), description))
         return Signature(leaves, structure, static)
-
-    def _without_static(
-        self, bound: inspect.BoundArguments
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """All dynamic arguments by name, so that positions do not matter; those of ``*args`` in front."""
-        positional: list[Any] = []
-        keyword: dict[str, Any] = {}
-        for name, value in bound.arguments.items():
-            if name in self._static:
-                continue
-            kind = self._signature.parameters[name].kind
-            if kind is inspect.Parameter.VAR_POSITIONAL:
-                positional.extend(value)
-            elif kind is inspect.Parameter.VAR_KEYWORD:
-                keyword.update({k: v for k, v in value.items() if k not in self._static})
-            elif kind is inspect.Parameter.POSITIONAL_ONLY:
-                raise ConstraintError(
-                    f"{self._name}: a function with static arguments must not have positional-only ones;"
-                    f" got {name!r} [X1]"
-                )
-            else:
-                keyword[name] = value
-        return tuple(positional), keyword
 
     def _paths(self, signature: Signature) -> list[str]:
         """What each leaf is called: ``x``, ``params['w']``, ..."""
@@ -362,7 +347,10 @@ class CompiledFunction:
         paths = self._paths(signature)
         arguments = []
         for i, x in enumerate(signature.leaves):
-            argument = builder.parameter(i, spec_of_leaf(x), paths[i])
+            spec = spec_of_leaf(x)
+            if self._grid is not None:
+                spec = self._grid.part(spec, paths[i], self._name)
+            argument = builder.parameter(i, spec, paths[i])
             if isinstance(x, SCALARS):
                 builder.weak.add(argument.payload)
             arguments.append(argument)
@@ -475,7 +463,7 @@ class CompiledFunction:
         )
         if placement is None:
             placement = get_backend(self._backend).placement
-        return Lowered(self, signature, entry, placement)
+        return Lowered(self, signature, entry, placement, self._grid)
 
     def explain(self) -> str:
         """Why the function was recorded each time: what differed from the nearest earlier signature."""
@@ -514,7 +502,6 @@ class CompiledFunction:
         self._entries.clear()
 
 
-_FAST_NO: Final = object()
 # In the place of a static argument's name: what the object of a method is like.
 _INSTANCE: Final = object()
 
@@ -546,8 +533,8 @@ def compile(
         Arguments whose values the code depends on; each new value is recorded anew. They must be hashable.
     donate_argnames : str or sequence of str
         Arguments whose memory the results may take; their tensors cannot be used afterwards.
-    in_shardings, out_shardings : Sharding or container of them, optional
-        How arguments and results are laid out over devices.
+    in_shardings, out_shardings : None
+        For programs divided over devices, which there are none of yet.
     options : mapping, optional
         XLA's own flags, such as ``{"xla_cpu_enable_fast_math": True}``.
 

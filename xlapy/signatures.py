@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 from xlapy import tree
 from xlapy.backends.base import Executable as Program
+from xlapy.errors import ConstraintError
 from xlapy.specs import Spec, TensorSpec, TokenSpec
-from xlapy.tensor import Placed, Tensor
+from xlapy.tensor import Tensor
 from xlapy.trace.builder import host_array, scalar_array
 from xlapy.trace.computation import Computation
 
@@ -65,36 +67,6 @@ def with_leaves(signature: Signature, leaves: list[Any], originals: list[Any]) -
     return Signature(kept, signature.structure, signature.static)
 
 
-def unpacker(structure: tree.TreeDef, placed: Sequence[Placed]) -> Callable[[Any], Any]:
-    """What makes a program's payloads the function's result: the leanest function for the container."""
-    if structure is tree.LEAF:
-        first = placed[0]
-
-        def unpack(results: Any) -> Any:
-            return Tensor(first, results[0])
-
-    elif structure.kind in (tuple, list) and all(c is tree.LEAF for c in structure.children):
-        kind: Any = structure.kind
-
-        def unpack(results: Any) -> Any:
-            return kind([Tensor(p, r) for p, r in zip(placed, results, strict=True)])
-
-    elif structure.kind is dict and all(c is tree.LEAF for c in structure.children):
-        names = structure.data
-
-        def unpack(results: Any) -> Any:
-            return {n: Tensor(p, r) for n, p, r in zip(names, placed, results, strict=True)}
-
-    else:
-
-        def unpack(results: Any) -> Any:
-            return tree.unflatten(
-                structure, [Tensor(p, r) for p, r in zip(placed, results, strict=True)]
-            )
-
-    return unpack
-
-
 @final
 class Entry:
     """A program and how to hand it arguments and unpack its results."""
@@ -114,3 +86,27 @@ class Entry:
         self.donated = donated
         self.executable: Program | None = None
         self.run: Callable[[list[Any]], Any] | None = None
+
+
+def without_static(
+    function: str, static: Sequence[str], bound: inspect.BoundArguments
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """All dynamic arguments by name, so that positions do not matter; those of ``*args`` in front."""
+    positional: list[Any] = []
+    keyword: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        if name in static:
+            continue
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            positional.extend(value)
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            keyword.update({k: v for k, v in value.items() if k not in static})
+        elif kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise ConstraintError(
+                f"{function}: a function with static arguments must not have positional-only ones;"
+                f" got {name!r} [X1]"
+            )
+        else:
+            keyword[name] = value
+    return tuple(positional), keyword

@@ -24,18 +24,25 @@ class Lowered:
     """
 
     def __init__(
-        self, function: Any, signature: Signature, entry: Any, placement: Placement
+        self,
+        function: Any,
+        signature: Signature,
+        entry: Any,
+        placement: Placement,
+        grid: Any = None,
     ) -> None:
         self._function = function
         self._signature = signature
         self._entry = entry
         self._placement = placement
+        self._grid = grid
         self.computation = entry.computation
 
     @property
     def stablehlo_text(self) -> str:
         """The program as StableHLO."""
-        return to_stablehlo(eliminate_dead(self.computation))
+        attributes = "" if self._grid is None else self._grid.module_attributes
+        return to_stablehlo(eliminate_dead(self.computation), module_attributes=attributes)
 
     @property
     def hlo_text(self) -> str:

@@ -218,11 +218,6 @@ def test_what_cannot_be_passed_is_refused(spec: Any, message: str, backend: Pjrt
         backend.compile(Computation([], [], [x]), CompileOptions())
 
 
-def test_several_devices_at_once_are_refused(backend: Pjrt) -> None:
-    with pytest.raises(UnsupportedOpError, match="2 replicas of 1 partitions"):
-        backend.compile(program(double, "f32[4]"), CompileOptions(num_replicas=2))
-
-
 def test_an_unknown_platform_is_an_error() -> None:
     with pytest.raises(BackendError, match="PJRT plugin for 'abacus' must be installed"):
         Pjrt("abacus")

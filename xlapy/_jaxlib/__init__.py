@@ -52,6 +52,7 @@ from xlapy._jaxlib.executables import (
     signature,
 )
 from xlapy._jaxlib.foreign import custom_call_targets, register_lapack, register_target
+from xlapy._jaxlib.groups import GuardedCallbacks, make_group_runner
 
 if TYPE_CHECKING:
     from xlapy._jaxlib.programs import (
@@ -88,6 +89,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "GuardedCallbacks",
     "assemble",
     "block_until_ready",
     "check_alive",
@@ -110,6 +112,7 @@ __all__ = [
     "get",
     "hlo_text",
     "make_callback",
+    "make_group_runner",
     "make_runner",
     "memory_stats",
     "minimum_version",

@@ -165,12 +165,14 @@ def shards(buffer: Buffer) -> list[Buffer]:
     dtype, where = buffer.aval.dtype, buffer._sharding
     if type(where) is not _ManyDevices:
         return [buffer]
-    part_aval = aval(where.shard_shape(buffer.aval.shape), dtype)
-    return [
-        # The parts of a result carry no aval of their own, so they are wrapped anew.
-        xc.ArrayImpl(part_aval, _single(d)[0], [part], True, _skip_checks=True)
-        for part, d in zip(buffer._arrays, where._internal_device_list)
-    ]
+    shape = where.shard_shape(buffer.aval.shape)
+    return [part(p, shape, dtype, d) for p, d in zip(buffer._arrays, where._internal_device_list)]
+
+
+def part(bare: Any, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Buffer:
+    """A buffer of one device, of what jaxlib gives as the part of a result there."""
+    # These carry no aval of their own, so they are wrapped anew.
+    return xc.ArrayImpl(aval(shape, dtype), _single(device)[0], [bare], True, _skip_checks=True)
 
 
 class _Memory:

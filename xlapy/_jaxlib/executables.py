@@ -26,11 +26,23 @@ from xlapy._jaxlib.types import (
 )
 from xlapy.errors import BackendError
 
+# XLA's partitioner divides a program of several partitions, and lets them share its arguments. Without
+# it a program is what each partition runs, as StableHLO has it.
+_DISABLED = "xla_disable_hlo_passes"
+_PARTITIONER = ("spmd-partitioner", "spmd-partitioning")
+
 
 def _compile_options(
-    options: Mapping[str, Any], num_replicas: int, num_partitions: int, assignment: Any
+    options: Mapping[str, Any],
+    num_replicas: int,
+    num_partitions: int,
+    divide: bool,
+    assignment: Any,
 ) -> Any:
     made = xc.CompileOptions()
+    if num_partitions > 1 and not divide:
+        disabled = (str(options[_DISABLED]),) if options.get(_DISABLED) else ()
+        options = {**options, _DISABLED: ",".join((*disabled, *_PARTITIONER))}
     made.env_option_overrides = list(options.items())
     # Always given: from the list of devices alone XLA takes the first device of the client.
     made.device_assignment = xc.DeviceAssignment.create(assignment)
@@ -49,6 +61,7 @@ def _prepare(
     options: Mapping[str, Any],
     num_replicas: int,
     num_partitions: int,
+    divide: bool,
 ) -> tuple[Any, Any]:
     count = num_replicas * num_partitions
     if devices is None:
@@ -59,7 +72,7 @@ def _prepare(
             f"got {len(devices)} devices"
         )
     ids = np.array([d.id for d in devices], np.int32).reshape(num_replicas, num_partitions)
-    made = _compile_options(options, num_replicas, num_partitions, ids)
+    made = _compile_options(options, num_replicas, num_partitions, divide, ids)
     return xc.DeviceList(tuple(devices)), made
 
 
@@ -71,6 +84,7 @@ def compile(
     options: Mapping[str, Any] | None = None,
     num_replicas: int = 1,
     num_partitions: int = 1,
+    divide: bool = True,
     host_callbacks: Sequence[Callable[..., tuple[Array, ...]]] = (),
 ) -> Executable:
     """Compile a StableHLO program and load it on devices.
@@ -89,6 +103,9 @@ def compile(
     options : mapping, optional
         XLA's own flags, such as ``{"xla_cpu_enable_fast_math": True}``.
     num_replicas, num_partitions : int
+    divide : bool
+        Whether XLA divides the program among the partitions, by its shardings; otherwise it is what each of
+        them runs, with arguments and results of its own.
     host_callbacks : sequence of callable
         Called by ``custom_call @xla_ffi_python_cpu_callback`` with ``backend_config = {index = i :
         ui64}``; see `make_callback`.
@@ -102,7 +119,7 @@ def compile(
     BackendError
         What XLA says against the program or an option.
     """
-    on, made = _prepare(client, devices, options or {}, num_replicas, num_partitions)
+    on, made = _prepare(client, devices, options or {}, num_replicas, num_partitions, divide)
     try:
         if host_callbacks:
             if isinstance(program, (str, bytes)):
@@ -194,13 +211,9 @@ def make_runner(
     places: list[Placement] = [where] * len(results)
     if isinstance(where, (list, tuple)):
         places = list(where)
-    _, compiled = signature(executable)
-    expected = [(p.shard_shape(s), d) for p, (s, d) in zip(places, results, strict=True)]
-    if compiled != expected:
-        raise BackendError(
-            f"a program's results must be what was compiled, {_listed(compiled)}; got "
-            f"{_listed(expected)}"
-        )
+    check_results(
+        executable, [(p.shard_shape(s), d) for p, (s, d) in zip(places, results, strict=True)]
+    )
     handlers = [_handler(s, d, p) for (s, d), p in zip(results, places)]
     execute = executable.execute_sharded
 
@@ -211,6 +224,16 @@ def make_runner(
             _explain(error, buffers)
 
     return run
+
+
+def check_results(executable: Executable, expected: Sequence[Signature]) -> None:
+    """Refuse results, per device, that are not what was compiled: they would be read as garbage."""
+    _, compiled = signature(executable)
+    if compiled != list(expected):
+        raise BackendError(
+            f"a program's results must be what was compiled, {_listed(compiled)}; got "
+            f"{_listed(expected)}"
+        )
 
 
 # 0.10.2 checks each result against attributes of jax's own avals unless told not to; later versions
@@ -253,10 +276,11 @@ def deserialize(
     options: Mapping[str, Any] | None = None,
     num_replicas: int = 1,
     num_partitions: int = 1,
+    divide: bool = True,
     host_callbacks: Sequence[Callable[..., tuple[Array, ...]]] = (),
 ) -> Executable:
     """Load what `serialize` gave; the parameters are those of `compile`."""
-    on, made = _prepare(client, devices, options or {}, num_replicas, num_partitions)
+    on, made = _prepare(client, devices, options or {}, num_replicas, num_partitions, divide)
     try:
         if host_callbacks:
             return client.deserialize_executable(data, on, made, list(host_callbacks))

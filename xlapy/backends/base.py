@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from xlapy.errors import UnsupportedOpError
+from xlapy.errors import BackendError, UnsupportedOpError
 from xlapy.specs import Spec, TensorSpec
 from xlapy.tensor import Placed, Placement
 from xlapy.trace.computation import Computation
@@ -80,6 +80,9 @@ class Executable(abc.ABC):
     @abc.abstractmethod
     def execute(self, payloads: Sequence[Any]) -> Sequence[Any]:
         """Run on the parameters' payloads and give the results'. The hot path: nothing is checked here.
+
+        A program over n > 1 devices takes for each parameter a list of n payloads, those of the first replica's
+        partitions first, and gives the same for each result.
 
         A backend may set this on the instance to the leanest callable it has.
         """
@@ -152,8 +155,39 @@ class Backend(abc.ABC):
             table[key] = Placement(self, device, sharding)
         return table[key]
 
-    def block_until_ready(self, payload: Any) -> None:
-        """Wait for a payload's computation."""
+    def group(self, count: int, first: Any = None) -> Sequence[Any]:
+        """The devices that a program over several of them runs on, in the order of their payloads.
+
+        Parameters
+        ----------
+        count : int
+        first : device, optional
+            The first of them; None for the default device.
+
+        Raises
+        ------
+        BackendError
+            If there are not as many.
+        """
+        devices = list(self.devices)
+        if first is not None and first not in devices:
+            raise BackendError(f"device must be one of {self.name}; got {first} [X1]")
+        start = 0 if first is None else devices.index(first)
+        found = devices[start : start + count]
+        if len(found) < count:
+            after = "" if start == 0 else f" from {first} on"
+            raise BackendError(
+                f"a program over {count} devices must have as many on {self.name}{after}; got {len(found)} [X1]"
+            )
+        return found
+
+    def copy(self, payload: Any, device: Any) -> Any:
+        """A copy of a payload on another device of this backend."""
+        array = self.get(payload)
+        return self.put(array, TensorSpec(array.shape, array.dtype), device)
+
+    def block_until_ready(self, *payloads: Any) -> None:
+        """Wait for the computations of payloads; their errors are raised here."""
         return
 
     def delete(self, payload: Any) -> None:

@@ -214,6 +214,14 @@ class Interpreter(Backend):
         # Named or not, the default device is one place.
         return super().placement_of(None if device == self._devices[0] else device, sharding)
 
+    def group(self, count: int, first: Any = None) -> Sequence[Any]:
+        """The same device each time, for what is simulated may be more than is listed."""
+        return list(super().group(1, first)) * count
+
+    def copy(self, payload: Any, device: Any) -> Any:
+        """The array itself: nobody writes to it, and every device can read it."""
+        return payload
+
     def put(self, array: Array, spec: TensorSpec, device: Any = None) -> Array:
         """A read-only copy."""
         return _frozen(np.array(array, spec.dtype.numpy, order="C"), spec.dtype.numpy)

@@ -24,6 +24,7 @@ from xlapy.trace.stablehlo import HostCallbacks, to_stablehlo
 __all__ = ["MISSING_DTYPES", "MISSING_OPS", "Pjrt"]
 
 _Run: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
+_Devices: TypeAlias = tuple[Any, ...]
 _log = logging.getLogger(__name__)
 
 _HOST_IO: Final = "pass the data as arguments and results, or use the interpreter"
@@ -75,7 +76,7 @@ class _Program(Executable):
         self.execute = execute  # type: ignore[method-assign, assignment]
 
     def execute(self, payloads: Sequence[Any]) -> Sequence[Any]:
-        """Run on one device."""
+        """Run on one device, or on all of them with a payload for each."""
         return self._run(payloads)
 
     @property
@@ -142,7 +143,7 @@ class Pjrt(Backend):
         self.compiles = 0
         self.loads = 0
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, int], tuple[Any, _Run]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, tuple[int, ...]], tuple[Any, _Run]] = OrderedDict()
         kind = _jaxlib.platform(self._client)[0]
         self._capabilities = Capabilities(
             {**MISSING_OPS["*"], **MISSING_OPS.get(kind, {})}, MISSING_DTYPES, SCALAR_REGIONS
@@ -179,10 +180,9 @@ class Pjrt(Backend):
             raise BackendError("only arrays can be read; got a token [X1]")
         return _jaxlib.get(payload)
 
-    def block_until_ready(self, payload: Any) -> None:
-        """Wait for a buffer's computation; its error is raised here."""
-        if payload is not None:
-            _jaxlib.block_until_ready([payload])
+    def block_until_ready(self, *payloads: Any) -> None:
+        """Wait for the computations of buffers; their errors are raised here."""
+        _jaxlib.block_until_ready([p for p in payloads if p is not None])
 
     def delete(self, payload: Any) -> None:
         """Free a buffer now."""
@@ -199,6 +199,18 @@ class Pjrt(Backend):
         """A copy of a buffer on another device of this backend."""
         return _jaxlib.copy_to(payload, device)
 
+    def group(self, count: int, first: Any = None) -> Sequence[Any]:
+        """The devices of a program over several: the first ones from `first` on."""
+        try:
+            return super().group(count, first)
+        except BackendError as error:
+            if not self._is_cpu:
+                raise
+            raise BackendError(
+                f"{error}\n  set XLAPY_NUM_CPU_DEVICES before the backend is opened, or register"
+                " Pjrt('cpu', num_devices=...)"
+            ) from None
+
     # --- programs ---------------------------------------------------------------------------------
 
     def compile(self, computation: Computation, options: CompileOptions) -> Executable:
@@ -207,31 +219,38 @@ class Pjrt(Backend):
         Raises
         ------
         UnsupportedOpError
-            For arguments and results of varying size, tuples, and programs over several devices.
+            For arguments and results of varying size, tuples, and shardings.
         BackendError
-            What XLA says against the program or an option.
+            If there are not enough devices, and what XLA says against the program or an option.
         """
-        if options.num_replicas * options.num_partitions > 1:
+        if any((*options.parameter_shardings, *options.result_shardings)):
             raise UnsupportedOpError(
-                f"a program must run on one device of {self.name} at a time; got "
-                f"{options.num_replicas} replicas of {options.num_partitions} partitions [X5]"
+                f"shardings are not supported on {self.name}; got {options} [X5]"
             )
         for what, specs in (
             ("an argument", computation.parameter_specs), ("a result", computation.result_specs)
         ):  # fmt: skip
             for spec in specs:
                 _check_passable(what, spec, self.name)
-        device = self._default if options.device is None else options.device
+        count = options.num_replicas * options.num_partitions
+        if count > 1:
+            devices = tuple(self.group(count, options.device))
+        else:
+            devices = (self._default if options.device is None else options.device,)
         entry, donated = _without_tokens(computation, options.donated)
-        executable, run = self._load_or_compile(entry, donated, options.flags, device)
-        placement = self.placement_of(device)
+        executable, run = self._load_or_compile(entry, donated, options, devices)
+        placement = self.placement_of(devices[0])
         placed = tuple(placement.of(s) for s in computation.result_specs)
         if entry is not computation:
-            return _Program(executable, _with_tokens(run, computation), placed)
+            return _Program(executable, _with_tokens(run, computation, count), placed)
         return _Program(executable, run, placed)
 
     def _load_or_compile(
-        self, computation: Computation, donated: frozenset[int], flags: tuple[Any, ...], device: Any
+        self,
+        computation: Computation,
+        donated: frozenset[int],
+        options: CompileOptions,
+        devices: _Devices,
     ) -> tuple[Any, _Run]:
         """The executable and what runs it, from memory, from disk, or new."""
         # With what it needs of the standard library it takes long to import, and not every process compiles.
@@ -247,19 +266,20 @@ class Pjrt(Backend):
             _jaxlib.register_lapack()
         if callbacks.functions:
             # Its text does not say which functions it calls, so it is not kept.
-            return self._compile_with_callbacks(computation, text, callbacks, flags, device)
-        key = cache_key(self._key_parts(text, flags, device))
+            return self._compile_with_callbacks(computation, text, callbacks, options, devices)
+        key = cache_key(self._key_parts(text, options, devices))
+        kept = key, tuple(d.id for d in devices)
         with self._lock:
-            found = self._kept.get((key, device.id))
+            found = self._kept.get(kept)
             if found is not None:
-                self._kept.move_to_end((key, device.id))
+                self._kept.move_to_end(kept)
                 return found
         cache = default_cache()
         executable = None
         data = cache.load(key)
         if data is not None:
             try:
-                executable = _jaxlib.deserialize(self._client, data, [device], options=dict(flags))
+                executable = _jaxlib.deserialize(self._client, data, devices, **_grid(options))
                 self.loads += 1
             except BackendError as error:
                 # Some hosts refuse every executable that was kept (openxla/xla#44565).
@@ -267,16 +287,16 @@ class Pjrt(Backend):
                 cache.discard(key)
         if executable is None:
             text = to_stablehlo(computation, locations=True, parameter_attributes=attributes)
-            executable = _jaxlib.compile(self._client, text, [device], options=dict(flags))
+            executable = _jaxlib.compile(self._client, text, devices, **_grid(options))
             self.compiles += 1
             if cache.directory is not None:
                 try:
                     cache.store(key, _jaxlib.serialize(executable))
                 except BackendError as error:
                     _log.debug("an executable of %s is not cached: %s", self.name, error)
-        run = _runner(executable, computation, device)
+        run = _runner(executable, computation, devices)
         with self._lock:
-            self._kept[key, device.id] = executable, run
+            self._kept[kept] = executable, run
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return executable, run
@@ -286,21 +306,22 @@ class Pjrt(Backend):
         computation: Computation,
         text: str,
         callbacks: HostCallbacks,
-        flags: tuple[Any, ...],
-        device: Any,
+        options: CompileOptions,
+        devices: _Devices,
     ) -> tuple[Any, _Run]:
         """A program that calls Python functions, with those of its own."""
-        made = [
-            _jaxlib.make_callback(function, _signatures(specs))
-            for function, specs in callbacks.functions
-        ]
+        functions = [(f, _signatures(specs)) for f, specs in callbacks.functions]
+        guarded = _jaxlib.GuardedCallbacks(functions) if len(devices) > 1 else None
+        made = (
+            [_jaxlib.make_callback(*f) for f in functions] if guarded is None else guarded.functions
+        )
         executable = _jaxlib.compile(
-            self._client, text, [device], options=dict(flags), host_callbacks=made
+            self._client, text, devices, host_callbacks=made, **_grid(options)
         )
         self.compiles += 1
-        return executable, _runner(executable, computation, device)
+        return executable, _runner(executable, computation, devices, guarded)
 
-    def _key_parts(self, text: str, flags: tuple[Any, ...], device: Any) -> list[str]:
+    def _key_parts(self, text: str, options: CompileOptions, devices: _Devices) -> list[str]:
         from xlapy.backends.executable_cache import host_fingerprint
 
         return [
@@ -308,12 +329,16 @@ class Pjrt(Backend):
             self.name,
             self._identity,
             *_jaxlib.platform(self._client),
-            device.device_kind,
+            devices[0].device_kind,
             host_fingerprint() if self._is_cpu else "",
             # XLA reads these when it compiles, beside the options it is given.
             os.environ.get("XLA_FLAGS", ""),
             os.environ.get("LIBTPU_INIT_ARGS", ""),
-            repr(sorted(flags)),
+            repr(sorted(options.flags)),
+            # A program of one device is loaded on any of them.
+            repr((options.num_replicas, options.num_partitions, [d.id for d in devices]))
+            if len(devices) > 1
+            else "",
             text,
         ]
 
@@ -327,9 +352,23 @@ def _signatures(specs: Sequence[Spec]) -> list[Any]:
     return [(s.shape, s.dtype.numpy) for s in specs if type(s) is TensorSpec]
 
 
-def _runner(executable: Any, computation: Computation, device: Any) -> _Run:
+def _grid(options: CompileOptions) -> dict[str, Any]:
+    """What `_jaxlib` is told of the options: the program is written for one device of the grid."""
+    return {
+        "options": dict(options.flags),
+        "num_replicas": options.num_replicas,
+        "num_partitions": options.num_partitions,
+        "divide": False,
+    }
+
+
+def _runner(
+    executable: Any, computation: Computation, devices: _Devices, callbacks: Any = None
+) -> _Run:
     results = _signatures(computation.result_specs)
-    return _jaxlib.make_runner(executable, results, _jaxlib.placement([device]))
+    if len(devices) > 1:
+        return _jaxlib.make_group_runner(executable, results, devices, callbacks)
+    return _jaxlib.make_runner(executable, results, _jaxlib.placement(devices))
 
 
 def _check_passable(what: str, spec: Spec, name: str) -> None:
@@ -370,12 +409,13 @@ def _without_tokens(
     return entry, frozenset(new for new, old in enumerate(kept) if old in donated)
 
 
-def _with_tokens(run: _Run, computation: Computation) -> _Run:
+def _with_tokens(run: _Run, computation: Computation, count: int) -> _Run:
+    token_payload = None if count == 1 else [None] * count
     arrays = [i for i, v in enumerate(computation.parameters) if not _is_token(v)]
     tokens = [_is_token(v) for v in computation.results]
 
     def execute(payloads: Sequence[Any]) -> Sequence[Any]:
         found = iter(run([payloads[i] for i in arrays]))
-        return [None if token else next(found) for token in tokens]
+        return [token_payload if token else next(found) for token in tokens]
 
     return execute
