@@ -23,7 +23,7 @@ help:
 	@echo "make test    run the test suite"
 	@echo "make lint    check style and types"
 	@echo "make bench   measure the budgets beside jax"
-	@echo "make docs    write the API reference to build/docs"
+	@echo "make docs    write the operation reference to docs, the API reference to build/docs"
 	@echo "make clean   remove $(VENV) and everything built"
 
 demo: $(VENV)/.installed-demo
@@ -41,6 +41,7 @@ bench: $(VENV)/.installed-test
 	@$(BIN)/python benchmarks/budgets.py
 
 docs: $(VENV)/.installed-docs
+	$(BIN)/python docs/generate.py
 	$(BIN)/pdoc --docformat numpy --output-directory build/docs xlapy
 
 clean:

@@ -1,0 +1,1 @@
+"""The operation reference, made from the records of the operations; `docs/generate.py` writes it."""
