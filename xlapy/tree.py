@@ -83,6 +83,9 @@ _NONE: Final = TreeDef(type(None), None, ())
 _Split = Callable[[Any], tuple[Sequence[Any], Any]]
 _Join = Callable[[Any, Sequence[Any]], Any]
 _registered: dict[type, tuple[_Split, _Join]] = {}
+# classes found to be no containers, and how many are remembered
+_leaf_classes: set[type] = set()
+_REMEMBERED: Final = 1024
 
 
 def register(cls: type, to_children: _Split, from_children: _Join) -> type:
@@ -120,6 +123,7 @@ def register(cls: type, to_children: _Split, from_children: _Join) -> type:
             f"a container class must be registered once; got {cls.__name__} again [X1]"
         )
     _registered[cls] = (to_children, from_children)
+    _leaf_classes.discard(cls)
     return cls
 
 
@@ -155,6 +159,9 @@ def _keys(tree: dict[Any, Any]) -> tuple[Any, ...]:
 
 def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:
     kind = type(tree)
+    if kind in _leaf_classes:
+        leaves.append(tree)
+        return LEAF
     if kind is dict:
         keys = _keys(tree)
         return TreeDef(dict, keys, tuple([_flatten(tree[k], leaves) for k in keys]))
@@ -164,6 +171,8 @@ def _flatten(tree: Any, leaves: list[Any]) -> TreeDef:
         return _NONE
     entry = _split(tree, kind)
     if entry is None:
+        if len(_leaf_classes) < _REMEMBERED:
+            _leaf_classes.add(kind)
         leaves.append(tree)
         return LEAF
     children, data = entry
@@ -204,7 +213,7 @@ def unflatten(structure: TreeDef, leaves: Iterable[Any]) -> Any:
     >>> unflatten(structure, "xyz")
     {'a': 'x', 'b': ['y', 'z']}
     """
-    items = list(leaves)
+    items = leaves if type(leaves) is list else list(leaves)
     if len(items) != structure.leaves:
         raise ConstraintError(
             f"the structure {structure} must get {structure.leaves} leaves; got {len(items)} [X1]"
@@ -218,7 +227,7 @@ def _unflatten(structure: TreeDef, leaves: Any) -> Any:
         return next(leaves)
     if kind is type(None):
         return None
-    children = [_unflatten(c, leaves) for c in structure.children]
+    children = [next(leaves) if c is LEAF else _unflatten(c, leaves) for c in structure.children]
     if kind is list:
         return children
     if kind is tuple:

@@ -20,6 +20,7 @@ from xlapy.trace.builder import XlaBuilder, host_array, lift
 from xlapy.trace.computation import Computation, Instruction, subcomputations
 from xlapy.trace.mode import annotate, set_eager
 from xlapy.trace.op import Op
+from xlapy.trace.process_grid import settled
 from xlapy.trace.simplify import expand
 from xlapy.trace.verify import verify
 
@@ -190,12 +191,14 @@ def _check_dtype(spec: Any, missing: frozenset[str], backend: Backend, instructi
 def compile_checked(
     computation: Computation, placement: Placement, options: CompileOptions | None = None
 ) -> Executable:
-    """Verify a computation, refuse what its backend lacks, and compile it.
+    """Verify a computation, refuse what does not fit its devices or what its backend lacks, and compile it.
 
     Everything that reaches a backend comes through here, for a compiler may abort the process on a program that is
     not well formed.
     """
+    options = options or CompileOptions(device=placement.device)
     verify(computation)
+    computation = settled(computation, options.num_replicas, options.num_partitions)
     backend: Backend = placement.backend
     capabilities = backend.capabilities
     missing, regions = capabilities.missing_ops, capabilities.scalar_regions
@@ -210,7 +213,7 @@ def compile_checked(
         # What a backend lacks is composed of what it has, where the operation says how.
         computation = expand(computation, instead)
     check_supported(computation, backend)
-    return backend.compile(computation, options or CompileOptions(device=placement.device))
+    return backend.compile(computation, options)
 
 
 def run_computation(
@@ -258,9 +261,14 @@ def block_until_ready(container: Any) -> Any:
     >>> xlapy.block_until_ready({"x": xlapy.ones(2)})
     {'x': Tensor([1., 1.], f32[2])}
     """
+    payloads: dict[Any, list[Any]] = {}
     for leaf in tree.flatten(container)[0]:
         if type(leaf) is Tensor:
-            leaf.block_until_ready()
+            placed = leaf.placed
+            if type(placed) is Placed:
+                payloads.setdefault(placed.placement.backend, []).append(leaf.payload)
+    for backend, given in payloads.items():
+        backend.block_until_ready(*given)
     return container
 
 
