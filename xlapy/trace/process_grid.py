@@ -10,13 +10,13 @@ from __future__ import annotations
 import abc
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar, final
 
-from xlapy.errors import BackendError
-
-if TYPE_CHECKING:
-    from xlapy.trace.computation import Instruction
+from xlapy.errors import BackendError, XlapyError
+from xlapy.specs import Spec
+from xlapy.trace.computation import Computation, Instruction
+from xlapy.trace.mode import annotate
 
 __all__ = [
     "AloneProcess",
@@ -26,10 +26,14 @@ __all__ = [
     "current_process",
     "entered",
     "is_communicating",
+    "settled",
+    "settled_by",
 ]
 
 #: (replica, partition)
 Place: TypeAlias = tuple[int, int]
+#: ``settle(specs, params, num_replicas, num_partitions)`` gives the parameters
+Settle: TypeAlias = Callable[[Sequence[Spec], Mapping[str, Any], int, int], Mapping[str, Any]]
 _Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
 
@@ -106,6 +110,8 @@ class AloneProcess(Process):
         self, site: Instruction, channel: int, group: Sequence[Place], value: Any
     ) -> Sequence[Any]:
         """Its own value."""
+        if len(group) != 1:
+            raise _nobody(site)
         return [value]
 
     def send(self, site: Instruction, channel: int, target: Place, value: Any) -> None:
@@ -159,3 +165,106 @@ def communicating(kernel: _Kernel) -> _Kernel:
 def is_communicating(kernel: Callable[..., Any]) -> bool:
     """Whether a kernel is marked."""
     return getattr(kernel, "communicating", False)
+
+
+# --- what depends on the size of the grid ---------------------------------------------------------------------------
+
+
+def settled_by(settle: Settle) -> Callable[[_Kernel], _Kernel]:
+    """Say how the parameters of a kernel's operation depend on the grid that it runs on.
+
+    Parameters
+    ----------
+    settle : callable
+        ``settle(specs, params, num_replicas, num_partitions)`` refuses what does not fit the grid, and gives the
+        parameters with nothing left open: the same object if nothing was.
+    """
+
+    def mark(kernel: _Kernel) -> _Kernel:
+        kernel.settle = settle  # type: ignore[attr-defined]
+        return kernel
+
+    return mark
+
+
+def settled(computation: Computation, num_replicas: int, num_partitions: int) -> Computation:
+    """The computation for a grid of a known size, after checking that it fits.
+
+    Parameters
+    ----------
+    computation : Computation
+    num_replicas, num_partitions : int
+
+    Returns
+    -------
+    Computation
+        The same object if nothing in it depends on the grid.
+
+    Raises
+    ------
+    ConstraintError
+        If an operation does not fit the grid.
+    """
+    return _settled(computation, num_replicas, num_partitions, {})
+
+
+def _settled(
+    computation: Computation, replicas: int, partitions: int, done: dict[Computation, Computation]
+) -> Computation:
+    found = done.get(computation)
+    if found is not None:
+        return found
+    instructions = []
+    changed = False
+    for instruction in computation.instructions:
+        params = instruction.params
+        settle: Settle | None = getattr(instruction.op.kernel, "settle", None)
+        if settle is not None:
+            specs = [v.spec for v in instruction.operands]
+            try:
+                params = settle(specs, params, replicas, partitions)
+            except XlapyError as error:
+                raise annotate(error, instruction.op.name, specs, instruction.source) from None
+        if params:
+            params = _with_settled(params, replicas, partitions, done)
+        if params is not instruction.params:
+            changed = True
+            instruction = Instruction(
+                instruction.op,
+                instruction.operands,
+                params,
+                instruction.results,
+                instruction.source,
+                instruction.name,
+            )
+        instructions.append(instruction)
+    if changed:
+        found = Computation(
+            computation.parameters,
+            instructions,
+            computation.results,
+            computation.name,
+            computation.parameter_names,
+        )
+    else:
+        found = computation
+    done[computation] = found
+    return found
+
+
+def _with_settled(
+    params: Mapping[str, Any], replicas: int, partitions: int, done: dict[Computation, Computation]
+) -> Mapping[str, Any]:
+    """The parameters with the computations among them settled."""
+    changed = {}
+    for key, value in params.items():
+        new = value
+        if type(value) is Computation:
+            new = _settled(value, replicas, partitions, done)
+        elif type(value) is tuple and value and type(value[0]) is Computation:
+            several = tuple([_settled(v, replicas, partitions, done) for v in value])
+            if any(a is not b for a, b in zip(several, value, strict=True)):
+                new = several
+        if new is not value:
+            changed[key] = new
+    return {**params, **changed} if changed else params
