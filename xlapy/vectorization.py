@@ -11,7 +11,7 @@ from xlapy.differentiation import _in_one_program, _tensor
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
 from xlapy.numpy.promotion import is_weak
 from xlapy.source import hide_library_frames
-from xlapy.specs import as_axis
+from xlapy.specs import TokenSpec, as_axis
 from xlapy.tensor import Tensor
 from xlapy.trace.batching import broadcast_leading, replay_batched
 from xlapy.trace.builder import lift, trace
@@ -122,6 +122,8 @@ def _vectorize(
     prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     axes = _spread(prefix, structure, "in_axes", name)
     tensors = [_tensor(x) for x in leaves]
+    # A token has no rows: it is the same for all examples.
+    axes = [None if type(t.spec) is TokenSpec else a for t, a in zip(tensors, axes, strict=True)]
     flags = [a is not None for a in axes]
     sizes = set()
     for i, (t, a) in enumerate(zip(tensors, axes, strict=True)):
@@ -169,6 +171,9 @@ def _vectorize(
     )
     finished = []
     for x, b, a in zip(results, batched, places, strict=True):
+        if type(x.spec) is TokenSpec:
+            finished.append(x)
+            continue
         if a is None:
             if b:
                 raise DTypeError(

@@ -8,7 +8,7 @@ from cases import ErrorCase, OpCase
 from xlapy.specs import parse_spec
 
 SKIP = {
-    "reference": "a Python function has no form in text", "roundtrip": "a Python function has no form in text",
+    "roundtrip": "a Python function has no form in text",
     "jvp": "no derivative", "vjp": "no derivative",
 }  # fmt: skip
 
@@ -44,11 +44,28 @@ CASES: list[OpCase] = [
     OpCase(
         "python_callback", ["f32[3]", "f32[3]"], params(both, "f32[3]", "f32[]"), order=0, skip=SKIP
     ),
+    OpCase(
+        "python_callback",
+        ["f32[3]", "f32[3]", "token[]"],
+        params(both, "f32[3]", "f32[]", "token[]"),
+        order=0,
+        skip=SKIP,
+    ),
+    OpCase(
+        "python_callback",
+        ["f32[3]", "token[]"],
+        params(ordered, "f32[3]", "token[]", vectorized=True),
+        order=0,
+        skip=SKIP,
+    ),
 ]
 
 ERRORS: list[ErrorCase] = [
-    ErrorCase("python_callback", ["token[]"], params(ordered, "f32[2]"), "I1"),
+    ErrorCase("python_callback", ["token[]", "f32[2]"], params(ordered, "f32[2]"), "I1"),
+    ErrorCase("python_callback", ["(f32[2])"], params(ordered, "f32[2]"), "I1"),
     ErrorCase("python_callback", ["f32[<=2]"], params(ordered, "f32[2]"), "I1"),
     ErrorCase("python_callback", ["f32[2]"], params("sort", "f32[2]"), "I2"),
     ErrorCase("python_callback", ["f32[2]"], params(ordered, "f32[<=2]"), "I3"),
+    ErrorCase("python_callback", ["f32[2]"], params(ordered, "f32[2]", "token[]"), "I3"),
+    ErrorCase("python_callback", ["f32[2]", "token[]"], params(ordered, "f32[2]"), "I3"),
 ]

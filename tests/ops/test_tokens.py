@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import numpy as np
 import pytest
@@ -358,3 +359,88 @@ def test_the_builders_level(host, entered):
 def test_wrong_calls(call, label):
     with pytest.raises(xlapy.errors.XlapyError, match=re.escape(f"[{label}]")):
         call()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_outer_tokens_are_used_within(backend):
+    with xlapy.use_backend(backend):
+        token, x = ops.create_token(), xlapy.asarray([1.0, 2.0])
+        f = lambda x: (ops.mul(x, 2.0), ops.after_all([token]))  # noqa: E731
+        np.testing.assert_array_equal(xlapy.compile(f)(x)[0].numpy(), [2, 4])
+        total = lambda a, b: (ops.after_all([token]), ops.add(a, b))[1]  # noqa: E731
+        assert float(ops.reduce([x], [0.0], total, [0])[0]) == 3.0
+        np.testing.assert_array_equal(xlapy.export(f, x).load()(x)[0].numpy(), [2, 4])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_tokens_have_no_rows(backend):
+    with xlapy.use_backend(backend):
+        x, token = np.float32([[1, 2], [3, 4]]), ops.create_token()
+        f = lambda x, t: (ops.add(x, x), ops.after_all([t]), t, ops.create_token())  # noqa: E731
+        for axes in (0, (1, None)):
+            found = xlapy.vmap(f, in_axes=axes)(x, token)
+            wanted = 2 * (x if axes == 0 else x.T)
+            np.testing.assert_array_equal(found[0].numpy(), wanted)
+            assert [t.spec for t in found[1:]] == [TokenSpec()] * 3
+
+
+def test_tokens_move_to_another_backend():
+    token = ops.create_token()
+    for backend in BACKENDS:
+        assert token.to(backend).backend.name == backend
+        again = xlapy.export(lambda t: ops.after_all([t, t]), TokenSpec()).load()
+        assert again(token.to(BACKENDS[0]), backend=backend).backend.name == backend
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_calls_of_python_in_order(backend):
+    """XLA runs what does not depend on each other in any order, and at once; tokens give one."""
+    seen = []
+
+    def note(x, k, token):
+        def callback(v):
+            time.sleep(0.002 * (5 - k))
+            seen.append(float(v))
+            return v
+
+        x, token = ops.python_callback(callback, [x], "f32[]", has_side_effect=True, token=token)
+        nothing = lambda v: seen.append(float(v))  # noqa: E731
+        return ops.python_callback(nothing, [x], [], has_side_effect=True, token=token)[1]
+
+    @xlapy.compile
+    def f(x, token):
+        for k in range(5):
+            token = note(ops.add(x, float(k)), k, token)
+        return x, token
+
+    with xlapy.use_backend(backend):
+        x, token = f(1.0, ops.create_token())
+        xlapy.block_until_ready(f(x, token))
+        assert seen == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5] * 2
+        seen.clear()
+        rows = xlapy.vmap(lambda x: (x, note(x, 5, ops.create_token())))(np.float32([1, 2, 3]))[0]
+        xlapy.block_until_ready(rows)
+        assert seen == [1, 2, 3] * 2
+        with pytest.raises(NotDifferentiableError, match="python_callback"):
+            xlapy.grad(lambda x: (x, note(x, 5, token))[0])(1.0)
+
+
+def test_a_custom_call_takes_and_gives_tokens():
+    ops.register_custom_call(
+        "hand_on_the_token", lambda x, token, *, out, attributes: (x + 1, token)
+    )
+
+    def f(x, token):
+        ops.custom_call("hand_on_the_token", [x, token], ["f32[]", "token[]"], has_side_effect=True)
+        return ops.custom_call("hand_on_the_token", [x, token], ["f32[]", "token[]"])
+
+    with xlapy.use_backend("interpreter"):
+        x, token = xlapy.compile(f)(1.0, ops.create_token())
+        assert float(x) == 2.0
+        assert isinstance(token.spec, TokenSpec)
+    artifact = xlapy.export(f, "f32[]", TokenSpec())
+    assert artifact.stablehlo_text.count("stablehlo.custom_call") == 2
+    x, _ = artifact.load()(1.0, ops.create_token(), backend="interpreter")
+    assert float(x) == 2.0
+    with pytest.raises(NotDifferentiableError, match="custom_call"):
+        xlapy.grad(lambda x: (f(x, ops.create_token()), x)[1])(1.0)  # an error before it is compiled

@@ -12,7 +12,7 @@ from xlapy.compilation import CompiledFunction
 from xlapy.errors import ArtifactError, UnsupportedOpError, XlapyError
 from xlapy.interchange.imported import ImportedFunction, from_stablehlo
 from xlapy.source import hide_library_frames
-from xlapy.specs import parse_spec
+from xlapy.specs import TokenSpec, parse_spec
 from xlapy.tensor import Placed, Tensor
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.op import lookup
@@ -203,12 +203,15 @@ def _bake(computation: Computation, captured: Sequence[Tensor]) -> Computation:
     if not captured:
         return computation
     count = len(computation.parameters) - len(captured)
-    constant = lookup("constant")
+    constant, create_token = lookup("constant"), lookup("create_token")
     head: list[Instruction] = []
     hidden: Sequence[Value] = computation.parameters[count:]
     for value, tensor in zip(hidden, captured, strict=True):
         assert type(tensor.placed) is Placed
-        head.append(Instruction(constant, (), {"value": tensor.numpy()}, (value,)))
+        if type(value.spec) is TokenSpec:
+            head.append(Instruction(create_token, (), {}, (value,)))
+        else:
+            head.append(Instruction(constant, (), {"value": tensor.numpy()}, (value,)))
     return Computation(
         computation.parameters[:count],
         [*head, *computation.instructions],

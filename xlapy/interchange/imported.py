@@ -10,7 +10,7 @@ from xlapy.backends.eager import common_placement, compile_checked, put
 from xlapy.backends.registry import get_backend
 from xlapy.errors import ArtifactError, DTypeError, XlapyError
 from xlapy.source import hide_library_frames
-from xlapy.specs import Spec, TensorSpec
+from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import host_array, lift
 from xlapy.trace.computation import Computation
@@ -110,6 +110,8 @@ class ImportedFunction:
         if type(x) is Tensor:
             if type(x.placed) is Placed and x.placed.placement is placement:
                 return x
+            if type(x.spec) is TokenSpec:
+                return Tensor(placement.of(x.spec), placement.backend.token())
             return put(x.numpy(), placement)
         return put(_as_spec(x, spec), placement)
 

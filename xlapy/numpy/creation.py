@@ -16,7 +16,7 @@ from xlapy.backends.eager import put
 from xlapy.backends.registry import current_backend, get_backend
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError
-from xlapy.specs import DYNAMIC, TensorSpec, as_shape
+from xlapy.specs import DYNAMIC, TensorSpec, TokenSpec, as_shape
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import host_array
@@ -90,6 +90,8 @@ def to(x: Tensor, where: Any, /, *, stream: Any = None) -> Tensor:
     if here is placement:
         return Tensor(x.placed, x.payload)
     backend: Any = placement.backend
+    if type(x.spec) is TokenSpec:
+        return Tensor(placement.of(x.spec), backend.token())
     if here.backend is backend and placement.device is not None and hasattr(backend, "copy"):
         return Tensor(placement.of(x.spec), backend.copy(x.payload, placement.device))
     return put(x.numpy(), placement)

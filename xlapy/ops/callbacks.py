@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.specs import Spec, TensorSpec, parse_spec, require_dtype
+from xlapy.specs import Spec, TensorSpec, TokenSpec, parse_spec, require_dtype
 from xlapy.tensor import Tensor
+from xlapy.trace.batching import batched_spec
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import quote
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.stablehlo import Writer
 
 from .custom import checked, layout_text
-from .rules import broadcast_leading, not_differentiable
+from .rules import broadcast_leading, not_differentiable, zeros_of
+from .tokens import TOKEN, data_and_token
 
 __all__ = ["python_callback", "python_callback_op"]
 
@@ -31,8 +33,9 @@ def infer_python_callback(
     has_side_effect: bool,
     vectorized: bool,
 ) -> tuple[Spec, ...]:
-    """I1: arrays of known shape; I2: something to call; I3: arrays of known shape."""
-    for spec in specs:
+    """I1: arrays of known shape, and perhaps a token; I2: something to call; I3: the like of I1."""
+    ordered = bool(specs) and type(specs[-1]) is TokenSpec
+    for spec in specs[: -1 if ordered else None]:
         require_dtype(
             type(spec) is TensorSpec and spec.is_static,
             "I1",
@@ -40,8 +43,12 @@ def infer_python_callback(
             spec,
         )
     require_dtype(callable(callback), "I2", "callback must be a function", callback)
-    ok = type(results) is tuple and all(type(r) is TensorSpec and r.is_static for r in results)
-    require_dtype(ok, "I3", "results must be specs of arrays of known shape", results)
+    ok = type(results) is tuple and (not ordered or (bool(results) and results[-1] == specs[-1]))
+    ok = ok and all(
+        type(r) is TensorSpec and r.is_static for r in results[: -1 if ordered else None]
+    )
+    what = "arrays of known shape and a token" if ordered else "arrays of known shape"
+    require_dtype(ok, "I3", f"results must be specs of {what}", results)
     return results
 
 
@@ -53,18 +60,29 @@ def kernel_python_callback(
     vectorized: bool,
     out: Any,
 ) -> tuple[Any, ...]:
-    """Results = callback(*arrays)."""
-    return checked(callback(*arrays), results, f"python_callback of {_name_of(callback)}")
+    """Results = callback(*arrays); a token goes past it."""
+    what = f"python_callback of {_name_of(callback)}"
+    if results and type(results[-1]) is TokenSpec:
+        return (*checked(callback(*arrays[:-1]), results[:-1], what), None)
+    return checked(callback(*arrays), results, what)
 
 
 def _name_of(callback: Any) -> str:
     return getattr(callback, "__qualname__", type(callback).__name__)
 
 
+def _past_token(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as XLA calls it, with None for the token after its arrays."""
+    return functools.wraps(callback)(lambda *arrays: callback(*arrays[:-1]))
+
+
 def write_python_callback(writer: Writer, instruction: Any) -> None:
     """A custom call of XLA's own, which finds the function by its number."""
     params = instruction.params
-    target, number = writer.callback(params["callback"], params["results"])
+    callback = params["callback"]
+    if params["results"] and type(params["results"][-1]) is TokenSpec:
+        callback = _past_token(callback)
+    target, number = writer.callback(callback, params["results"])
     attributes = [
         f"call_target_name = {quote(target)}",
         f"has_side_effect = {'true' if params['has_side_effect'] else 'false'}",
@@ -75,7 +93,8 @@ def write_python_callback(writer: Writer, instruction: Any) -> None:
         ("operand_layouts", instruction.operands),
         ("result_layouts", instruction.results),
     ):
-        layouts = [layout_text(tuple(range(v.spec.rank))[::-1]) for v in values]
+        ranks = [v.spec.rank if type(v.spec) is TensorSpec else 0 for v in values]
+        layouts = [layout_text(tuple(range(rank))[::-1]) for rank in ranks]
         attributes.append(f"{what} = [{', '.join(layouts)}]")
     writer.line("stablehlo.custom_call", instruction, ", ".join(attributes))
 
@@ -106,7 +125,7 @@ def batch_python_callback(
     has_side_effect: bool, vectorized: bool,
 ) -> Any:  # fmt: skip
     """Once on all rows if the function takes them, and otherwise row by row."""
-    batched = tuple(TensorSpec((size, *r.shape), r.dtype) for r in results)
+    batched = tuple(batched_spec(r, size) for r in results)
     params = {"results": batched, "has_side_effect": has_side_effect, "vectorized": vectorized}
     if vectorized:
         full = [
@@ -114,10 +133,10 @@ def batch_python_callback(
         ]
         return bind(op, *full, callback=callback, **params)
     if not size:
-        return tuple(
-            bind(lookup("constant"), value=np.zeros(r.shape, r.dtype.numpy)) for r in batched
-        )
-    return bind(op, *args, callback=_by_rows(callback, tuple(is_batched), size), **params)
+        return tuple(map(zeros_of, batched))
+    ordered = bool(results) and type(results[-1]) is TokenSpec
+    flags = tuple(is_batched[:-1] if ordered else is_batched)
+    return bind(op, *args, callback=_by_rows(callback, flags, size), **params)
 
 
 python_callback_op = register(Op(
@@ -138,6 +157,7 @@ def python_callback(
     *,
     has_side_effect: bool = False,
     vectorized: bool = False,
+    token: Any = None,
 ) -> Any:
     """Call a Python function on the host, each time the program runs.
 
@@ -154,9 +174,13 @@ def python_callback(
     vectorized : bool
         Whether it works on arrays with further leading axes. If so, `vmap` calls it once for all rows.
 
+    token : token, optional
+        What comes first. Calls are in order only where each takes the token of the one before.
+
     Returns
     -------
     Tensor or tuple of Tensor
+        With a token, a pair of that and of a token for what comes afterwards.
 
     Raises
     ------
@@ -180,8 +204,13 @@ def python_callback(
     tensors: list[Tensor] = [lift(x) for x in operands]
     single = isinstance(results, str | TensorSpec)
     specs = tuple(parse_spec(r) for r in ((results,) if single else results))
+    if token is not None:
+        tensors.append(token)
+        specs = (*specs, TOKEN)
     outs = bind(
         python_callback_op, *tensors, callback=callback, results=specs, has_side_effect=has_side_effect,
         vectorized=vectorized,
     )  # fmt: skip
+    if token is not None:
+        return data_and_token(outs, single)
     return outs[0] if single else outs

@@ -261,10 +261,7 @@ def linearize(
                     _rename(builder.instructions, before, outs, instruction.results, builder)
             else:
                 builder.instructions.append(instruction)
-        if varying:
-            active.update(varying)
-            steps.append((instruction, needed, residuals))
-        elif ad.kind == "none" and any(type(v.spec) is TokenSpec for v in instruction.results):
+        if ad.kind == "none" and any(type(v.spec) is TokenSpec for v in instruction.results):
             # What is sent away may come back by another way, which nothing here sees: a zero would be silently wrong.
             operands = _tensors(instruction.operands)
             try:
@@ -272,6 +269,9 @@ def linearize(
             except XlapyError as error:
                 specs = [v.spec for v in instruction.operands]
                 raise annotate(error, "", specs, instruction.source) from None
+        if varying:
+            active.update(varying)
+            steps.append((instruction, needed, residuals))
     return Linearized(inputs, outputs, steps)
 
 

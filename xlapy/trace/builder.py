@@ -262,7 +262,11 @@ class XlaBuilder:
 
     def _constant(self, x: Tensor) -> Value:
         with using(self):
-            made: Tensor = self.record(lookup("constant"), (), {"value": x.numpy()})
+            made: Tensor = (
+                self.record(lookup("constant"), (), {"value": x.numpy()})
+                if type(x.spec) is TensorSpec
+                else self.record(lookup("create_token"), (), {})
+            )
         value: Value = made.payload
         return value
 
