@@ -11,7 +11,10 @@ from typing import Any
 
 import cases
 import numpy as np
+import pytest
 from cases import ErrorCase, OpCase
+from reference_process import reference_interpreter
+from reference_programs import IncomparableError, reference_program
 
 import xlapy
 from xlapy.backends.eager import put, run_computation
@@ -170,6 +173,17 @@ def check_kernel(case: OpCase) -> None:
 def check_pjrt(case: OpCase) -> None:
     """XLA gives what the kernel gives."""
     assert_all_same(run(case, "pjrt:cpu"), run(case, "interpreter"), case.tol)
+
+
+def check_reference(case: OpCase) -> None:
+    """StableHLO's reference interpreter gives what the kernel gives, where it knows the operations."""
+    try:
+        program, passes = reference_program(computation_of(case))
+    except IncomparableError as error:
+        assert "reference" not in case.xfail, "a case that is not compared cannot fail"
+        pytest.skip(str(error))
+    found = reference_interpreter().evaluate(program, arrays_of(case), passes)
+    assert_all_same(run(case, "interpreter"), found, case.tol)
 
 
 def check_roundtrip(case: OpCase) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 
@@ -89,3 +90,12 @@ def body(function: Callable[..., Any], *specs: str) -> Any:
     from xlapy.trace.builder import as_computation
 
     return as_computation(function, [parse_spec(s) for s in specs])
+
+
+def until(release: str, reasons: Mapping[str, str]) -> Mapping[str, str]:
+    """Reasons for `OpCase.xfail` that hold with a jaxlib before a release, and none with that one and later ones."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(n) for n in text.split(".")[:3] if n.isdecimal()]
+
+    return reasons if numbers(version("jaxlib")) < numbers(release) else {}

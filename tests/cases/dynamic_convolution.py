@@ -10,7 +10,6 @@ from cases import ErrorCase, OpCase
 from cases.dynamic import spec
 from xlapy.dtypes import as_dtype
 
-_LACKS = {"reference": "the reference interpreter does not take it"}
 WINDOW: dict[str, Any] = {
     "window_strides": (1,),
     "lhs_dilation": (1,),
@@ -37,7 +36,7 @@ def conv(name: str, low: int, high: int, size: int, **changed: Any) -> OpCase:
     params = {**WINDOW, **changed, "result": spec(2, 4, size)}
     padding = np.array([[low, high]], np.int32)
     operands = ["f64[2,3,5]", "f64[4,3,3]", padding]
-    return OpCase("dynamic_conv", operands, params, tol=1e-12, name=name, skip=_LACKS)
+    return OpCase("dynamic_conv", operands, params, tol=1e-12, name=name)
 
 
 CASES: list[OpCase] = [

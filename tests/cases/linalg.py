@@ -11,7 +11,6 @@ from cases import ErrorCase, OpCase
 from cases.values import numpy_dtype
 
 _generator = np.random.default_rng(0)
-_NO_REFERENCE = {"reference": "StableHLO's interpreter lacks it"}
 
 
 def _random(dtype: str, *shape: int) -> Any:
@@ -31,7 +30,7 @@ def _definite(dtype: str, *shape: int) -> Any:
 
 def cholesky(name: str, a: Any, lower: bool = True, **own: Any) -> OpCase:
     """The factors of given matrices."""
-    own = {"tol": 1e-9, "order": 2, "skip": _NO_REFERENCE, **own}
+    own = {"tol": 1e-9, "order": 2, **own}
     return OpCase(
         "cholesky", [a], {"lower": lower}, name=f"{name}_{'lower' if lower else 'upper'}", **own
     )
@@ -67,8 +66,12 @@ def params(
 
 def solve(name: str, a: Any, b: Any, **given: Any) -> OpCase:
     """Equations with well conditioned matrices."""
-    own = {k: given.pop(k) for k in ("tol", "order", "skip") if k in given}
-    own = {"tol": 1e-9, "order": 2, "skip": _NO_REFERENCE, **own}
+    own = {k: given.pop(k) for k in ("tol", "order", "skip", "xfail") if k in given}
+    own = {"tol": 1e-9, "order": 2, **own}
+    if a.ndim > 2 and not given.get("unit_diagonal"):
+        own["xfail"] = {"reference": "StableHLO's interpreter aborts of the diagonals of a batch"}
+    elif a.dtype.kind == "f" and given.get("transpose_a") == "ADJOINT":
+        own["xfail"] = {"reference": "StableHLO's interpreter dies of the adjoint of real numbers"}
     label = "_".join(str(v) for v in given.values())
     return OpCase("triangular_solve", [a, b], params(**given), name=f"{name}_{label}", **own)
 
@@ -116,7 +119,7 @@ CASES: list[OpCase] = [
     solve("large_upper_right", _triangular("f64", 80, 80) + 10 * np.eye(80), _random("f64", 3, 80),
           left_side=False, lower=False, order=1),
     solve("zero_on_the_diagonal", np.array([[1.0, 9, 9], [2, 0, 9], [1, 1, 1]]), np.array([[1.0], [3], [4]]),
-          order=0),
+          order=0, xfail={"reference": "gives inf where XLA, which multiplies by an inverse, gives nan"}),
     solve("one_by_zero", np.array([[0.0]]), np.array([[1.0, -1.0, 0.0]]), order=0),
     solve("nan_in_the_other_triangle", np.array([[1.0, np.nan], [2, 1]]), np.array([[1.0], [3]]), order=0),
     solve("f32", _triangular("f32", 3, 3), _random("f32", 3, 2), order=1, tol=1e-5),

@@ -33,7 +33,7 @@ def training(dtype: str, shape: Sequence[int], index: int, **more: Any) -> OpCas
         "batch_norm_training",
         operands,
         params(index),
-        **{"tol": 1e-10, "skip": NO_REFERENCE, **more},
+        **{"tol": 1e-10, **more},
     )
 
 
@@ -41,7 +41,7 @@ def inference(dtype: str, shape: Sequence[int], index: int, **more: Any) -> OpCa
     """batch_norm_inference; the domain is that of a variance too."""
     vector = spec(dtype, (shape[index],))
     operands = [spec(dtype, shape), *[vector] * 4]
-    more = {"tol": 1e-10, "skip": NO_REFERENCE, "domain": (0.3, 2.0), **more}
+    more = {"tol": 1e-10, "domain": (0.3, 2.0), **more}
     return OpCase("batch_norm_inference", operands, params(index), **more)
 
 
@@ -49,11 +49,11 @@ def gradient(dtype: str, shape: Sequence[int], index: int, **more: Any) -> OpCas
     """batch_norm_grad."""
     vector = spec(dtype, (shape[index],))
     operands = [spec(dtype, shape), *[vector] * 3, spec(dtype, shape)]
-    more = {"tol": 1e-10, "skip": NO_REFERENCE, "domain": (0.3, 2.0), **more}
+    more = {"tol": 1e-10, "domain": (0.3, 2.0), **more}
     return OpCase("batch_norm_grad", operands, params(index), **more)
 
 
-NO_REFERENCE = {"reference": "StableHLO's interpreter dies of it"}
+ROUNDS = {"reference": "the pass that decomposes it sums in bf16"}
 CASES: list[OpCase] = []
 for _shape, _index in SHAPES:
     CASES += [make("f64", _shape, _index) for make in (training, inference, gradient)]
@@ -61,7 +61,7 @@ for _make in (training, inference, gradient):
     CASES += [
         _make("f32", (4, 3), 1, order=0, tol=2e-5),
         _make("f16", (4, 3), 1, order=0, tol=0.1 if _make is training else 2e-2),
-        _make("bf16", (4, 3), 1, order=0, tol=0.1),
+        _make("bf16", (4, 3), 1, order=0, tol=0.1, xfail=ROUNDS if _make is training else {}),
         _make("f64", (2, 0), 1, order=0, name=f"{_make.__name__}_no_features"),
         _make(
             "f64",
@@ -69,16 +69,16 @@ for _make in (training, inference, gradient):
             1,
             order=0,
             name=f"{_make.__name__}_no_rows",
-            skip={**NO_REFERENCE, "vmap": "0 / 0"},
+            skip={"vmap": "0 / 0"},
         ),
     ]
 CASES += [
     OpCase("batch_norm_training", [np.full((3, 2), 2.5), np.ones(2), np.zeros(2)], params(1), order=0,
-           name="constant_features", tol=1e-10, skip=NO_REFERENCE),
+           name="constant_features", tol=1e-10),
     OpCase("batch_norm_training", [np.array([[1.0], [np.nan]]), np.ones(1), np.zeros(1)], params(1), order=0,
-           name="nan", skip=NO_REFERENCE),
+           name="nan"),
     OpCase("batch_norm_training", ["f64[4,3]", "f64[3]", "f64[3]"], params(1, 0.0),
-           name="no_epsilon", tol=1e-9, skip=NO_REFERENCE),
+           name="no_epsilon", tol=1e-9),
 ]  # fmt: skip
 
 

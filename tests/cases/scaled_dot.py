@@ -30,15 +30,10 @@ def params(
     }
 
 
-_LACKS = {"reference": "StableHLO's interpreter sums bf16 in bf16"}
-
-
 def scaled(name: str, *operands: str, order: int = 2, tol: float = 1e-11, **given: Any) -> OpCase:
     """A product with scales."""
-    skip = {} if "f64" in operands[0] else _LACKS
     return OpCase(
         "scaled_dot", operands, params(**given), domain=(0.5, 2.0), tol=tol, order=order, name=name,
-        skip=skip,
     )  # fmt: skip
 
 

@@ -85,8 +85,11 @@ CASES += [
     OpCase("zeta", ["f32[0]", "f32[0]"], order=0),
 ]
 
-CHLO = {"reference": "StableHLO's interpreter has no CHLO and aborts"}
-CASES = [replace(case, skip=CHLO) for case in CASES]
+NO_PASS = {"reference": "CHLO's pass to StableHLO takes no erf of 8 bits"}
+CASES = [
+    replace(case, xfail=NO_PASS) if case.op == "erf" and case.name.startswith("inside_") else case
+    for case in CASES
+]
 
 UNARY = (*FUNCTIONS, "is_inf", "is_pos_inf", "is_neg_inf")
 CHECKED = tuple(n for n in UNARY if n not in ("square", "conj"))

@@ -8,8 +8,9 @@ from typing import Any
 
 import case_checks
 import pytest
-from case_checks import TABLES, error_cases, has_derivative_check, op_cases
+from case_checks import TABLES, computation_of, error_cases, has_derivative_check, op_cases
 from cases import ErrorCase, OpCase
+from reference_programs import INCOMPARABLE, IncomparableError, reference_program
 
 from xlapy.errors import XlapyError
 from xlapy.specs import parse_spec
@@ -18,6 +19,7 @@ from xlapy.trace.op import registry
 CHECKS: dict[str, Callable[[OpCase], None]] = {
     "kernel": case_checks.check_kernel,
     "pjrt": case_checks.check_pjrt,
+    "reference": case_checks.check_reference,
     "roundtrip": case_checks.check_roundtrip,
     "vmap": case_checks.check_vmap,
     "jvp": case_checks.check_derivatives,
@@ -66,6 +68,24 @@ def test_error(case: ErrorCase) -> None:
 def test_each_operation_has_a_case() -> None:
     covered = {case.op for _, case in op_cases()}
     assert sorted(set(registry) - covered) == sorted(ELSEWHERE)
+
+
+def _is_compared(case: OpCase) -> bool:
+    """Whether the reference interpreter can run a case."""
+    try:
+        reference_program(computation_of(case))
+    except IncomparableError:
+        return False
+    return True
+
+
+def test_operations_are_compared_with_the_reference_interpreter() -> None:
+    """Of each operation a case is, or the table says why none can be."""
+    compared: set[str] = set()
+    for _, case in op_cases():
+        if case.op not in compared and _is_compared(case):
+            compared.add(case.op)
+    assert sorted({case.op for _, case in op_cases()} - compared) == sorted(INCOMPARABLE)
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))

@@ -1,0 +1,67 @@
+"""What of a case StableHLO's reference interpreter can run, and in which form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import xlapy
+from xlapy.errors import UnsupportedOpError
+from xlapy.trace.computation import Computation, Instruction
+from xlapy.trace.simplify import expand
+from xlapy.trace.stablehlo import to_stablehlo
+
+#: The operations that the interpreter has no code for. Where ours is a composition of others, that runs instead.
+LACKS: Mapping[str, str] = {
+    "stablehlo.batch_norm_grad": "the interpreter lacks it, and no pass decomposes it",
+    "stablehlo.cholesky": "the interpreter lacks it, and no pass decomposes it",
+    "stablehlo.custom_call": "what a custom call does is not in the program",
+    "stablehlo.real_dynamic_slice": "the interpreter lacks it",
+    "stablehlo.set_dimension_size": "the interpreter lacks it",
+}
+#: The operations of which no case can be compared, each with the reason; a test holds the list against the cases.
+INCOMPARABLE: Mapping[str, str] = {
+    "batch_norm_grad": LACKS["stablehlo.batch_norm_grad"],
+    "cholesky": LACKS["stablehlo.cholesky"],
+    "custom_call": LACKS["stablehlo.custom_call"],
+    "python_callback": "a Python function has no form in text",
+    "set_dimension_size": LACKS["stablehlo.set_dimension_size"],
+}
+#: From what the operations' names begin with to the passes that leave only operations which the interpreter knows.
+PASSES: Mapping[str, str] = {
+    "chlo.": "func.func(chlo-legalize-to-stablehlo,stablehlo-legalize-deprecated-ops)",
+    "stablehlo.batch_norm_": (
+        "stablehlo-legalize-to-hlo,func.func(mhlo-test-unfuse-batch-norm),hlo-legalize-to-stablehlo"
+    ),
+}
+_OPERATION = re.compile(r'"((?:stablehlo|chlo|mhlo)\.\w+)"\(')
+
+
+class IncomparableError(Exception):
+    """A program that is not one of operations that the reference interpreter knows."""
+
+
+def reference_program(computation: Computation) -> tuple[str, str]:
+    """A computation as a module that the reference interpreter knows once the passes have run on it, and these passes.
+
+    Raises
+    ------
+    IncomparableError
+        With the reason.
+    """
+    try:
+        portable = xlapy.export(computation).computation
+        text = to_stablehlo(expand(portable, _decomposition), locations=False)
+    except UnsupportedOpError as error:
+        raise IncomparableError(str(error)) from None
+    names = sorted(set(_OPERATION.findall(text)))
+    for name in names:
+        if name in LACKS or name.startswith("mhlo."):
+            raise IncomparableError(f"{name}: {LACKS.get(name, 'no StableHLO')}")
+    return text, ",".join(p for n, p in PASSES.items() if any(name.startswith(n) for name in names))
+
+
+def _decomposition(instruction: Instruction) -> Callable[..., Any] | None:
+    hlo = instruction.op.hlo
+    return hlo.decomposition if hlo.name in LACKS else None
