@@ -224,6 +224,56 @@ def test_what_comes_in_is_constant_and_what_goes_out_has_no_derivative(host):
             derivative(2.0)
 
 
+def _fed(x):
+    data, _ = ops.infeed("f32[]")
+    return ops.mul(ops.sin(x), data)
+
+
+def _loop(count, body):
+    def f(x):
+        step = lambda i, y: (ops.add(i, 1), body(y))  # noqa: E731
+        return ops.while_(lambda i, y: ops.lt(i, count(x)), step, (0, x))[1]
+
+    return f
+
+
+IN_CONTROL_FLOW = {
+    "call": (1, lambda x: ops.call(_fed, x)),
+    "conditional": (1, lambda x: ops.conditional(0, [_fed, ops.cos], [x, x])),
+    "loop": (3, _loop(lambda x: 3, _fed)),
+    "call in a loop": (2, _loop(lambda x: 2, lambda y: ops.call(_fed, y))),
+}
+
+
+@pytest.mark.parametrize("name", IN_CONTROL_FLOW)
+def test_a_derivative_reads_no_item_twice(host, name):
+    """What control flow needs on the way back is kept, not run again."""
+    rounds, f = IN_CONTROL_FLOW[name]
+
+    def by_hand(x):
+        y, slope = x, 1.0
+        for k in range(rounds):
+            y, slope = (k + 2) * np.sin(y), slope * (k + 2) * np.cos(y)
+        return y, slope
+
+    for run in (lambda: xlapy.jvp(f, (1.0,), (1.0,)), lambda: xlapy.value_and_grad(f)(1.0)):
+        for k in range(rounds):
+            xlapy.transfer_to_infeed(k + 2.0)
+        np.testing.assert_allclose([float(v) for v in run()], by_hand(1.0), rtol=1e-5)
+        with pytest.raises(BackendError, match="empty"):
+            host.take_from_queue("infeed")
+
+
+def test_a_loop_that_would_read_twice_has_no_way_back(host):
+    """How often it runs is known only when it has run."""
+    count = lambda x: ops.convert_element_type(ops.mul(x, 3.0), "s32")  # noqa: E731
+    with pytest.raises(NotDifferentiableError, match="must not hold infeed"):
+        xlapy.grad(_loop(count, _fed))(1.0)
+    with_tokens = _loop(count, lambda y: (ops.after_all([]), ops.sin(y))[1])
+    slope = np.cos(1.0) * np.cos(np.sin(1.0)) * np.cos(np.sin(np.sin(1.0)))
+    np.testing.assert_allclose(float(xlapy.grad(with_tokens)(1.0)), slope, rtol=1e-5)
+
+
 def test_vectorised_over_what_the_host_does_not_see(host):
     def f(x):
         data, token = ops.infeed("f32[]")
@@ -443,4 +493,6 @@ def test_a_custom_call_takes_and_gives_tokens():
     x, _ = artifact.load()(1.0, ops.create_token(), backend="interpreter")
     assert float(x) == 2.0
     with pytest.raises(NotDifferentiableError, match="custom_call"):
-        xlapy.grad(lambda x: (f(x, ops.create_token()), x)[1])(1.0)  # an error before it is compiled
+        xlapy.grad(lambda x: (f(x, ops.create_token()), x)[1])(
+            1.0
+        )  # an error before it is compiled

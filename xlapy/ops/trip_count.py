@@ -11,6 +11,7 @@ from xlapy.errors import XlapyError
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Tensor
 from xlapy.trace.computation import Computation, Instruction, Value, subcomputations
+from xlapy.trace.simplify import has_side_effect
 
 __all__ = [
     "Slice",
@@ -48,26 +49,13 @@ def static_trip_count(known: Known, cond: Computation, body: Computation) -> int
     return _simulate(known, cond, body) if counted is None else counted
 
 
-# Each run of these gives something else, or is seen outside.
-_ONCE: Final = frozenset(
-    (
-        "rng",
-        "rng_uniform",
-        "rng_normal",
-        "rng_get_and_update_state",
-        "infeed",
-        "outfeed",
-        "send",
-        "recv",
-    )
-)
+# Each run of these gives something else.
+_ONCE: Final = frozenset(("rng", "rng_uniform", "rng_normal", "rng_get_and_update_state"))
 
 
 def is_repeatable(instruction: Instruction) -> bool:
     """Whether running an instruction twice gives the same twice, and is seen nowhere else."""
-    if instruction.op.name in _ONCE or instruction.params.get("has_side_effect"):
-        return False
-    if any(type(v.spec) is not TensorSpec and "token" in v.spec.mlir for v in instruction.results):
+    if instruction.op.name in _ONCE or has_side_effect(instruction):
         return False
     return all(
         is_repeatable(i) for c in subcomputations(instruction.params) for i in c.instructions
