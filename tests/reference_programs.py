@@ -17,7 +17,13 @@ LACKS: Mapping[str, str] = {
     "stablehlo.batch_norm_grad": "the interpreter lacks it, and no pass decomposes it",
     "stablehlo.cholesky": "the interpreter lacks it, and no pass decomposes it",
     "stablehlo.custom_call": "what a custom call does is not in the program",
+    "stablehlo.infeed": "the interpreter has no host that feeds it",
+    "stablehlo.outfeed": "the interpreter has no host that it feeds",
     "stablehlo.real_dynamic_slice": "the interpreter lacks it",
+    "stablehlo.recv": "the interpreter has no other end for it",
+    "stablehlo.rng": "no two runs draw the same",
+    "stablehlo.rng_bit_generator": "the interpreter lacks it",
+    "stablehlo.send": "the interpreter has no other end for it",
     "stablehlo.set_dimension_size": "the interpreter lacks it",
 }
 #: The operations of which no case can be compared, each with the reason; a test holds the list against the cases.
@@ -25,7 +31,14 @@ INCOMPARABLE: Mapping[str, str] = {
     "batch_norm_grad": LACKS["stablehlo.batch_norm_grad"],
     "cholesky": LACKS["stablehlo.cholesky"],
     "custom_call": LACKS["stablehlo.custom_call"],
+    "infeed": LACKS["stablehlo.infeed"],
+    "outfeed": LACKS["stablehlo.outfeed"],
     "python_callback": "a Python function has no form in text",
+    "recv": LACKS["stablehlo.recv"],
+    "rng_bit_generator": LACKS["stablehlo.rng_bit_generator"],
+    "rng_normal": LACKS["stablehlo.rng"],
+    "rng_uniform": LACKS["stablehlo.rng"],
+    "send": LACKS["stablehlo.send"],
     "set_dimension_size": LACKS["stablehlo.set_dimension_size"],
 }
 #: From what the operations' names begin with to the passes that leave only operations which the interpreter knows.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from cases import ErrorCase, OpCase
 from xlapy.specs import parse_spec
 
-RUNS = ("kernel", "pjrt", "reference", "vmap", "jvp", "vjp")
+RUNS = ("kernel", "pjrt", "vmap", "jvp", "vjp")
 OTHER_END = dict.fromkeys(RUNS, "needs another end; see tests/ops/test_channels.py")
 
-NOTHING = {"pjrt": "XLA does not run it", "reference": "it waits for the other end all the same"}
+NOTHING = {"pjrt": "XLA does not run it"}
 
 
 def channel(host: int, **given: object) -> dict[str, object]:

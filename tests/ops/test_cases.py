@@ -83,7 +83,7 @@ def test_operations_are_compared_with_the_reference_interpreter() -> None:
     """Of each operation a case is, or the table says why none can be."""
     compared: set[str] = set()
     for _, case in op_cases():
-        if case.op not in compared and _is_compared(case):
+        if case.op not in compared and "reference" not in case.skip and _is_compared(case):
             compared.add(case.op)
     assert sorted({case.op for _, case in op_cases()} - compared) == sorted(INCOMPARABLE)
 
