@@ -13,6 +13,7 @@ from xlapy.specs import as_axes, as_axis, as_int, as_ints
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
+from .docstrings import ARRAY, ARRAY_AS_FLOAT, document
 from .promotion import as_tensor, call, convert, filled, inexact
 
 __all__ = ["gelu", "log_softmax", "logsumexp", "one_hot", "relu", "silu", "softmax", "softplus"]
@@ -46,6 +47,18 @@ def _shifted(x: Any, axis: Any) -> tuple[Tensor, tuple[int, ...], Tensor, DType]
 def softmax(x: Any, /, axis: int | Sequence[int] = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along axes, without overflow on the way.
 
+    Parameters
+    ----------
+    x : array-like
+        Integers and truth values become floats first.
+    axis : int or sequence of int
+        By default the last one.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`.
+
     Examples
     --------
     >>> xlapy.softmax(xlapy.asarray([1000.0, 1000.0]))
@@ -64,6 +77,18 @@ def _softmax(x: Any, axis: Any) -> Tensor:
 
 def log_softmax(x: Any, /, axis: int | Sequence[int] = -1) -> Tensor:
     """The logarithm of `softmax`, exact where that is small.
+
+    Parameters
+    ----------
+    x : array-like
+        Integers and truth values become floats first.
+    axis : int or sequence of int
+        By default the last one.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`.
 
     Examples
     --------
@@ -84,6 +109,19 @@ def logsumexp(
     x: Any, /, axis: int | Sequence[int] | None = None, *, keepdims: bool = False
 ) -> Tensor:
     """``log(sum(exp(x)))`` over axes, without overflow on the way.
+
+    Parameters
+    ----------
+    x : array-like
+        Integers and truth values become floats first.
+    axis : int or sequence of int, optional
+        By default all.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -225,3 +263,7 @@ def _gelu(x: Any, approximate: bool) -> Tensor:
     # erfc keeps the small shares of the far negative side exact.
     share = call("erfc", call("mul", call("neg", x), filled(x, math.sqrt(0.5))))
     return call("mul", call("mul", half, x), share)
+
+
+document(ARRAY, relu)
+document(ARRAY_AS_FLOAT, silu, softplus)

@@ -12,6 +12,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 
 from .comparison import compared
+from .docstrings import ARRAY, ARRAY_AS_FLOAT, ARRAY_TO_TRUTH, MATCHED, MATCHED_AS_FLOAT, document
 from .promotion import (
     as_tensor,
     at_dtype,
@@ -186,6 +187,15 @@ mod = remainder
 @composite(arrays=2)
 def divmod(x: Any, y: Any, /) -> tuple[Tensor, Tensor]:
     """`floor_divide` and `remainder` in one.
+
+    Parameters
+    ----------
+    x, y : array-like
+        They are broadcast, and meet on one element type.
+
+    Returns
+    -------
+    tuple of Tensor
 
     Examples
     --------
@@ -561,3 +571,10 @@ def conj(x: Any, /) -> Tensor:
         same: Tensor = x
         return same
     return call("complex", call("real", x), call("neg", call("imag", x)))
+
+
+document(ARRAY, abs, conj, imag, negative, positive, real, sign, square)
+document(ARRAY_AS_FLOAT, reciprocal)
+document(ARRAY_TO_TRUTH, signbit)
+document(MATCHED, floor_divide, fmod, maximum, minimum, multiply, pow, remainder, subtract)
+document(MATCHED_AS_FLOAT, divide, hypot, copysign, nextafter)

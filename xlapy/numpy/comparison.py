@@ -10,6 +10,7 @@ from xlapy.specs import broadcast_shapes
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
+from .docstrings import ARRAY, ARRAY_TO_TRUTH, MATCHED, MATCHED_TO_TRUTH, document
 from .promotion import (
     as_tensor,
     broadcast_to_shape,
@@ -210,6 +211,19 @@ def isclose(
 ) -> Tensor:
     """Whether ``abs(x - y) <= atol + rtol * abs(y)``; equal infinities are close.
 
+    Parameters
+    ----------
+    x, y : array-like
+        They are broadcast, and meet on one element type.
+    rtol, atol : float
+    equal_nan : bool
+        Whether nan is close to nan.
+
+    Returns
+    -------
+    Tensor
+        Of truth values.
+
     Examples
     --------
     >>> xlapy.isclose(xlapy.asarray([1.0, 2.0]), xlapy.asarray([1.000001, 2.1]))
@@ -404,3 +418,20 @@ def selected(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """As `where_elements`, of tensors of one element type."""
     shape = broadcast_shapes(condition.shape, x.shape, y.shape)
     return call("select", *[broadcast_to_shape(t, shape) for t in (condition, x, y)])
+
+
+document(ARRAY, bitwise_invert)
+document(ARRAY_TO_TRUTH, isfinite, isinf, isnan, logical_not)
+document(MATCHED, bitwise_and, bitwise_left_shift, bitwise_or, bitwise_right_shift, bitwise_xor)
+document(
+    MATCHED_TO_TRUTH,
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    logical_xor,
+    not_equal,
+)

@@ -16,6 +16,7 @@ from xlapy.tensor import Tensor
 from .arithmetic import conj
 from .comparison import truth
 from .creation import as_array
+from .docstrings import MATCHED, document
 from .promotion import broadcast_to_shape, call, convert, filled, promoted
 from .shaping import permuted
 
@@ -230,6 +231,16 @@ def vdot(x: Any, y: Any, /) -> Tensor:
 def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
     """The sum of products along an axis, elements of `x` conjugated; the other dimensions are broadcast.
 
+    Parameters
+    ----------
+    x, y : array-like
+    axis : int
+        It counts from the back where the ranks differ.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.vecdot(xlapy.asarray([[1, 2], [3, 4]]), xlapy.asarray([1, 1]))
@@ -294,6 +305,19 @@ def _tensordot(x: Any, y: Any, axes: Any) -> Tensor:
 
 def trace(x: Any, /, *, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The sum along the diagonals of matrices.
+
+    Parameters
+    ----------
+    x : array-like
+        The matrices are the last two dimensions.
+    offset : int
+        Which diagonal: 0 is the main one, positive numbers are above it.
+    axis1, axis2 : int
+        The axes of the rows and the columns.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -512,3 +536,6 @@ def _order(terms: Sequence[str], output: str, sizes: dict[str, int]) -> list[tup
         left.append(merged)
         steps.append((i, j))
     return steps
+
+
+document(MATCHED, dot, inner, outer, vdot)

@@ -50,6 +50,20 @@ def cumulative_prod(
 ) -> Tensor:
     """The product of the elements up to each one; as `cumulative_sum`.
 
+    Parameters
+    ----------
+    x : array-like
+    axis : int, optional
+        It may be left out where there is only one.
+    dtype : dtype, optional
+        Of the result; as in `cumulative_sum` by default.
+    include_initial : bool
+        Whether a 1 comes first.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.cumulative_prod(xlapy.asarray([1, 2, 3]))
@@ -121,6 +135,17 @@ def _scanned(x: Tensor, axis: int, name: str) -> Tensor:
 def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """`cumulative_sum` by numpy's name; without an axis the elements are taken in one dimension.
 
+    Parameters
+    ----------
+    x : array-like
+    axis : int, optional
+    dtype : dtype, optional
+        Of the result; as in `cumulative_sum` by default.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.cumsum(xlapy.asarray([[1, 2], [3, 4]]))
@@ -132,6 +157,17 @@ def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
 def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """`cumulative_prod` by numpy's name; without an axis the elements are taken in one dimension.
 
+    Parameters
+    ----------
+    x : array-like
+    axis : int, optional
+    dtype : dtype, optional
+        Of the result; as in `cumulative_sum` by default.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.cumprod(xlapy.asarray([1, 2, 3]))
@@ -142,6 +178,17 @@ def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
 
 def diff(x: Any, /, *, n: int = 1, axis: int = -1) -> Tensor:
     """The differences of neighbours along an axis, taken `n` times.
+
+    Parameters
+    ----------
+    x : array-like
+    n : int
+        Each time the axis becomes shorter by one.
+    axis : int
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------

@@ -122,6 +122,15 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether promotion alone takes one element type to another.
 
+    Parameters
+    ----------
+    from_ : array-like or dtype
+    to : dtype
+
+    Returns
+    -------
+    bool
+
     Examples
     --------
     >>> xlapy.can_cast("s8", "s32"), xlapy.can_cast("f32", "s32")
@@ -205,6 +214,14 @@ class IntegerLimits:
 def finfo(type: Any, /) -> FloatLimits:
     """The limits of a floating-point type, or of the parts of a complex one.
 
+    Parameters
+    ----------
+    type : array-like or dtype
+
+    Returns
+    -------
+    FloatLimits
+
     Examples
     --------
     >>> xlapy.finfo("bf16").max, xlapy.finfo("f32").eps
@@ -227,6 +244,14 @@ def finfo(type: Any, /) -> FloatLimits:
 def iinfo(type: Any, /) -> IntegerLimits:
     """The limits of an integer type.
 
+    Parameters
+    ----------
+    type : array-like or dtype
+
+    Returns
+    -------
+    IntegerLimits
+
     Examples
     --------
     >>> xlapy.iinfo("s8").min, xlapy.iinfo("u4").max
@@ -246,6 +271,14 @@ def _dtype_of(x: Any) -> DType:
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """The shape on which shapes meet.
+
+    Parameters
+    ----------
+    *shapes : int or sequence of int
+
+    Returns
+    -------
+    tuple of int
 
     Examples
     --------

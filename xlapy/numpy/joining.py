@@ -1,8 +1,7 @@
-"""Putting arrays together, taking them apart, repeating and padding them."""
+"""Putting arrays together, repeating and padding them."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,21 +18,15 @@ from .shaping import sliced
 
 __all__ = [
     "append",
-    "array_split",
     "atleast_1d",
     "atleast_2d",
     "concat",
     "concatenate",
-    "dsplit",
-    "hsplit",
     "hstack",
     "pad",
     "repeat",
-    "split",
     "stack",
     "tile",
-    "unstack",
-    "vsplit",
     "vstack",
 ]
 
@@ -101,6 +94,17 @@ def _concatenate(arrays: list[Any], axis: int | None) -> Tensor:
 def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
     """Arrays of one shape along a new axis.
 
+    Parameters
+    ----------
+    arrays : sequence of array-like
+        Of one shape; they meet on one element type.
+    axis : int
+        Where the new axis stands in the result.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.stack([xlapy.asarray([1, 2]), xlapy.asarray([3, 4])], axis=1)
@@ -126,6 +130,15 @@ def _stack(arrays: list[Any], axis: int) -> Tensor:
 def vstack(arrays: Any, /) -> Tensor:
     """Arrays below each other: along the first axis, those of one dimension as rows.
 
+    Parameters
+    ----------
+    arrays : sequence of array-like
+        They meet on one element type.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.vstack([xlapy.asarray([1, 2]), xlapy.asarray([3, 4])])
@@ -144,6 +157,15 @@ def _vstack(arrays: list[Any]) -> Tensor:
 def hstack(arrays: Any, /) -> Tensor:
     """Arrays beside each other: along the second axis, or the first where there is only one.
 
+    Parameters
+    ----------
+    arrays : sequence of array-like
+        They meet on one element type.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.hstack([xlapy.asarray([1, 2]), xlapy.asarray([3, 4])])
@@ -160,6 +182,15 @@ def _hstack(arrays: list[Any]) -> Tensor:
 
 def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:
     """`concatenate` of two arrays; flattened without an axis.
+
+    Parameters
+    ----------
+    x, values : array-like
+    axis : int, optional
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -181,6 +212,14 @@ def _at_least_2d(x: Tensor) -> Tensor:
 def atleast_1d(x: Any, /) -> Tensor:
     """With at least one dimension.
 
+    Parameters
+    ----------
+    x : array-like
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.atleast_1d(3)
@@ -193,6 +232,14 @@ def atleast_1d(x: Any, /) -> Tensor:
 def atleast_2d(x: Any, /) -> Tensor:
     """With at least two dimensions; one becomes a row.
 
+    Parameters
+    ----------
+    x : array-like
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.atleast_2d(xlapy.asarray([1, 2]))
@@ -201,139 +248,21 @@ def atleast_2d(x: Any, /) -> Tensor:
     return _at_least_2d(as_tensor(x))
 
 
-# --- taking apart -------------------------------------------------------------------------------------------------
-
-
-@composite(arrays=1)
-def _unstack(x: Any, axis: int) -> tuple[Tensor, ...]:
-    x = as_tensor(x)
-    if not x.ndim:
-        raise ShapeError(f"an array must have at least one dimension; got {x.spec} [X1]")
-    place = as_axis(axis, x.ndim)
-    shape = (*x.shape[:place], *x.shape[place + 1 :])
-    parts = [sliced(x, place, i, i + 1) for i in range(x.shape[place])]
-    return tuple([call("reshape", p, shape=shape) for p in parts])
-
-
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along an axis, without it.
-
-    Examples
-    --------
-    >>> xlapy.unstack(xlapy.asarray([[1, 2], [3, 4]]))
-    (Tensor([1, 2], s32[2]), Tensor([3, 4], s32[2]))
-    """
-    return _unstack(x, as_int(axis, "axis"))
-
-
-def split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Tensor]:
-    """An array cut along an axis.
-
-    Parameters
-    ----------
-    x : array-like
-    indices_or_sections : int or sequence of int
-        Into how many equal parts, or where to cut.
-    axis : int
-
-    Returns
-    -------
-    list of Tensor
-
-    Raises
-    ------
-    ShapeError
-        If the parts would not be equal; see `array_split`.
-
-    Examples
-    --------
-    >>> xlapy.split(xlapy.arange(5), [2])
-    [Tensor([0, 1], s32[2]), Tensor([2, 3, 4], s32[3])]
-    """
-    return _split_by(x, indices_or_sections, axis, equal=True)
-
-
-def array_split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Tensor]:
-    """As `split`, but the first parts may be longer by one.
-
-    Examples
-    --------
-    >>> xlapy.array_split(xlapy.arange(5), 2)
-    [Tensor([0, 1, 2], s32[3]), Tensor([3, 4], s32[2])]
-    """
-    return _split_by(x, indices_or_sections, axis, equal=False)
-
-
-def _split_by(x: Any, where: Any, axis: int, equal: bool) -> list[Tensor]:
-    cuts = tuple(as_ints(where)) if isinstance(where, list | tuple | np.ndarray) else as_int(where)
-    return _split(x, cuts, as_int(axis, "axis"), equal)
-
-
-@composite(arrays=1)
-def _split(x: Any, where: int | tuple[int, ...], axis: int, equal: bool) -> list[Tensor]:
-    x = as_tensor(x)
-    if not x.ndim:
-        raise ShapeError(f"an array must have at least one dimension; got {x.spec} [X1]")
-    place = as_axis(axis, x.ndim)
-    size = x.shape[place]
-    if isinstance(where, int):
-        if where < 1:
-            raise ConstraintError(f"the number of parts must be positive; got {where} [X1]")
-        if equal and size % where:
-            raise ShapeError(
-                f"a size of {size} must divide into equal parts; got {where} of them [X1]"
-            )
-        longer = size % where
-        lengths = [size // where + (i < longer) for i in range(where)]
-        ends = np.cumsum([0, *lengths]).tolist()
-        bounds = list(itertools.pairwise(ends))
-    else:
-        edges = [0, *where, size]
-        bounds = []
-        for a, b in itertools.pairwise(edges):
-            start, end, _ = slice(a, b).indices(size)
-            bounds.append((start, max(start, end)))
-    return [sliced(x, place, a, b) for a, b in bounds]
-
-
-def vsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
-    """`split` along the first axis.
-
-    Examples
-    --------
-    >>> len(xlapy.vsplit(xlapy.zeros((4, 2)), 2))
-    2
-    """
-    return split(x, indices_or_sections, 0)
-
-
-def hsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
-    """`split` along the second axis, or the first where there is only one.
-
-    Examples
-    --------
-    >>> len(xlapy.hsplit(xlapy.zeros((4, 2)), 2))
-    2
-    """
-    return split(x, indices_or_sections, 0 if np.ndim(x) == 1 else 1)
-
-
-def dsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
-    """`split` along the third axis.
-
-    Examples
-    --------
-    >>> len(xlapy.dsplit(xlapy.zeros((4, 2, 2)), 2))
-    2
-    """
-    return split(x, indices_or_sections, 2)
-
-
 # --- repeating ----------------------------------------------------------------------------------------------------
 
 
 def tile(x: Any, repetitions: int | Sequence[int], /) -> Tensor:
     """The array so many times along each axis.
+
+    Parameters
+    ----------
+    x : array-like
+    repetitions : int or sequence of int
+        For each axis, from the last one on; more of them add axes in front.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------

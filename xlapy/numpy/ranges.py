@@ -193,6 +193,17 @@ def eye(
 def identity(n: int, dtype: Any = None) -> Tensor:
     """The identity matrix.
 
+    Parameters
+    ----------
+    n : int
+        How many rows and columns.
+    dtype : dtype, optional
+        By default f32.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.identity(2)
@@ -204,6 +215,19 @@ def identity(n: int, dtype: Any = None) -> Tensor:
 
 def tri(n_rows: int, n_cols: int | None = None, k: int = 0, *, dtype: Any = None) -> Tensor:
     """Ones on and below a diagonal, zeros elsewhere.
+
+    Parameters
+    ----------
+    n_rows, n_cols : int
+        By default as many columns as rows.
+    k : int
+        Which diagonal: 0 is the main one, positive numbers are above it.
+    dtype : dtype, optional
+        By default f32.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -239,6 +263,17 @@ def _diagonal_mask(shape: tuple[int, ...], k: int, direction: str) -> Tensor:
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
     """The matrices with zeros above a diagonal.
 
+    Parameters
+    ----------
+    x : array-like
+        The matrices are the last two dimensions.
+    k : int
+        Which diagonal: 0 is the main one, positive numbers are above it.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.tril(xlapy.ones((2, 3)))
@@ -250,6 +285,17 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
     """The matrices with zeros below a diagonal.
+
+    Parameters
+    ----------
+    x : array-like
+        The matrices are the last two dimensions.
+    k : int
+        Which diagonal: 0 is the main one, positive numbers are above it.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------

@@ -13,6 +13,7 @@ from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
 from .comparison import compared, truth
+from .docstrings import REDUCED, document
 from .promotion import as_tensor, call, convert, filled, inexact
 
 __all__ = [
@@ -92,6 +93,20 @@ def _sum(x: Any, axis: Any, dtype: DType | None, keepdims: bool) -> Tensor:
 
 def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The product over axes; the parameters are those of `sum`.
+
+    Parameters
+    ----------
+    x : array-like
+    axis : int or sequence of int, optional
+        By default all.
+    dtype : dtype, optional
+        To multiply in, and of the result; as in `sum` by default.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -247,6 +262,18 @@ def _argmax(x: Any, axis: int | None, keepdims: bool) -> Tensor:
 def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Where the smallest element stands; the first of several, and the first nan if there is one.
 
+    Parameters
+    ----------
+    x : array-like
+    axis : int, optional
+        By default the elements are counted as if they stood in one dimension.
+    keepdims : bool
+
+    Returns
+    -------
+    Tensor
+        s32.
+
     Examples
     --------
     >>> xlapy.argmin(xlapy.asarray([[1, 4], [3, 2]]), axis=1)
@@ -346,6 +373,20 @@ def _count_nonzero(x: Any, axis: Any, keepdims: bool) -> Tensor:
 
 def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean over axes: of integers a float, f64 for 64-bit ones and f32 otherwise.
+
+    Parameters
+    ----------
+    x : array-like
+    axis : int or sequence of int, optional
+        By default all.
+    dtype : dtype, optional
+        Of the result.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -489,6 +530,22 @@ def std(
 ) -> Tensor:  # fmt: skip
     """The standard deviation over axes: the square root of `var`.
 
+    Parameters
+    ----------
+    x : array-like
+    axis : int or sequence of int, optional
+        By default all.
+    dtype : dtype, optional
+        Of the result.
+    correction, ddof : float
+        What is taken off the number of elements; `ddof` is numpy's name for it.
+    keepdims : bool
+        Whether the axes stay, with size 1.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.std(xlapy.asarray([1.0, 3.0]))
@@ -502,3 +559,6 @@ def std(
 def _std(x: Any, axis: Any, dtype: DType | None, correction: float, keepdims: bool) -> Tensor:
     result, kind = _variance(x, axis, dtype, correction, keepdims)
     return convert(call("sqrt", result), kind)
+
+
+document(REDUCED, max, min, ptp, any, all, count_nonzero)

@@ -10,6 +10,7 @@ from xlapy.tensor import Tensor
 
 from .arithmetic import divided
 from .comparison import compared
+from .docstrings import ARRAY, document
 from .promotion import as_tensor, call, convert, filled
 
 __all__ = ["ceil", "floor", "round", "trunc"]
@@ -112,3 +113,6 @@ def trunc(x: Any, /) -> Tensor:
         return same
     negative = compared(x, filled(x, 0), "LT")
     return call("select", negative, call("ceil", x), call("floor", x))
+
+
+document(ARRAY, ceil, floor, trunc)

@@ -60,6 +60,16 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
 
     How many there are is not known in a trace, so it is an error there.
 
+    Parameters
+    ----------
+    x : array-like
+        A concrete one: how many places there are says its values.
+
+    Returns
+    -------
+    tuple of Tensor
+        s32.
+
     Examples
     --------
     >>> xlapy.nonzero(xlapy.asarray([[0, 3], [5, 0]]))
@@ -82,6 +92,16 @@ def on_host(x: Tensor, name: str) -> np.ndarray[Any, Any]:
 def argwhere(x: Any, /) -> Tensor:
     """The places of the elements that are not 0, one in each row.
 
+    Parameters
+    ----------
+    x : array-like
+        A concrete one.
+
+    Returns
+    -------
+    Tensor
+        s32.
+
     Examples
     --------
     >>> xlapy.argwhere(xlapy.asarray([[0, 3], [5, 0]]))
@@ -95,6 +115,16 @@ def argwhere(x: Any, /) -> Tensor:
 
 def flatnonzero(x: Any, /) -> Tensor:
     """The places of the elements that are not 0, counted in one dimension.
+
+    Parameters
+    ----------
+    x : array-like
+        A concrete one.
+
+    Returns
+    -------
+    Tensor
+        s32.
 
     Examples
     --------
@@ -137,6 +167,16 @@ def unique_all(x: Any, /) -> UniqueAll:
 
     How many are different is not known in a trace, so it is an error there. Each nan is different from every other.
 
+    Parameters
+    ----------
+    x : array-like
+        A concrete one: how many elements there are say its values.
+
+    Returns
+    -------
+    UniqueAll
+        A named tuple of ``values``, ``indices``, ``inverse_indices`` and ``counts``.
+
     Examples
     --------
     >>> found = xlapy.unique_all(xlapy.asarray([3, 1, 3]))
@@ -160,6 +200,16 @@ def unique_all(x: Any, /) -> UniqueAll:
 def unique_counts(x: Any, /) -> UniqueCounts:
     """The different elements in order, and how often each one occurs; as `unique_all`.
 
+    Parameters
+    ----------
+    x : array-like
+        A concrete one.
+
+    Returns
+    -------
+    UniqueCounts
+        A named tuple of ``values`` and ``counts``.
+
     Examples
     --------
     >>> xlapy.unique_counts(xlapy.asarray([3, 1, 3])).counts
@@ -171,6 +221,16 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """The different elements in order, and which one each element is; as `unique_all`.
+
+    Parameters
+    ----------
+    x : array-like
+        A concrete one.
+
+    Returns
+    -------
+    UniqueInverse
+        A named tuple of ``values`` and ``inverse_indices``.
 
     Examples
     --------
@@ -184,6 +244,15 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 def unique_values(x: Any, /) -> Tensor:
     """The different elements in order; as `unique_all`.
 
+    Parameters
+    ----------
+    x : array-like
+        A concrete one.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.unique_values(xlapy.asarray([3, 1, 3]))
@@ -194,6 +263,17 @@ def unique_values(x: Any, /) -> Tensor:
 
 def isin(x: Any, values: Any, /, *, invert: bool = False) -> Tensor:
     """Whether each element is among some values.
+
+    Parameters
+    ----------
+    x, values : array-like
+    invert : bool
+        Whether to tell which are not among them.
+
+    Returns
+    -------
+    Tensor
+        Of truth values, of the shape of `x`.
 
     Examples
     --------

@@ -15,6 +15,7 @@ from xlapy.tensor import Tensor
 from xlapy.trace.mode import current_builder
 
 from .creation import as_array, static_shape
+from .docstrings import ARRAY, document
 from .promotion import as_tensor, broadcast_to_shape, call, filled
 
 __all__ = [
@@ -165,6 +166,15 @@ def matrix_transpose(x: Any, /) -> Tensor:
 def swapaxes(x: Any, axis1: int, axis2: int, /) -> Tensor:
     """Two axes exchanged.
 
+    Parameters
+    ----------
+    x : array-like
+    axis1, axis2 : int
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.swapaxes(xlapy.zeros((2, 3, 4)), 0, 2).shape
@@ -179,6 +189,16 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Tensor:
 
 def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """Axes moved to other positions; the others keep their order.
+
+    Parameters
+    ----------
+    x : array-like
+    source, destination : int or sequence of int
+        As many of one as of the other.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -246,6 +266,15 @@ def _squeeze(x: Any, axis: tuple[int, ...] | None = None) -> Tensor:
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> Tensor:
     """With new dimensions of size 1, at these places of the result.
 
+    Parameters
+    ----------
+    x : array-like
+    axis : int or sequence of int
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.expand_dims(xlapy.zeros(3), 0).shape, xlapy.expand_dims(xlapy.zeros(3), (0, 2)).shape
@@ -271,6 +300,16 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> Tensor:
     ShapeError
         If a size is neither 1 nor that of the shape.
 
+    Parameters
+    ----------
+    x : array-like
+    shape : int or sequence of int
+        Its last sizes are those of `x`, where that has not 1.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.broadcast_to(xlapy.asarray([1, 2]), (2, 2))
@@ -291,6 +330,14 @@ def _broadcast_to(x: Any, shape: tuple[int, ...]) -> Tensor:
 def broadcast_arrays(*arrays: Any) -> list[Tensor]:
     """Arrays repeated to their common shape.
 
+    Parameters
+    ----------
+    *arrays : array-like
+
+    Returns
+    -------
+    list of Tensor
+
     Examples
     --------
     >>> [a.shape for a in xlapy.broadcast_arrays(xlapy.zeros((3, 1)), xlapy.zeros(2))]
@@ -309,6 +356,15 @@ def _broadcast_arrays(arrays: list[Any]) -> list[Tensor]:
 
 def flip(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements in the opposite order along axes; by default along all.
+
+    Parameters
+    ----------
+    x : array-like
+    axis : int or sequence of int, optional
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -352,6 +408,17 @@ def fliplr(x: Any, /) -> Tensor:
 
 def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """A plane turned by a right angle, from the first axis towards the second, `k` times.
+
+    Parameters
+    ----------
+    x : array-like
+    k : int
+        How many times; negative the other way round.
+    axes : (int, int)
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -475,6 +542,19 @@ def sliced(x: Tensor, axis: int, start: int, end: int, step: int = 1) -> Tensor:
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The diagonals of matrices, as the last axis.
 
+    Parameters
+    ----------
+    x : array-like
+        The matrices are the last two dimensions.
+    offset : int
+        Which diagonal: 0 is the main one, positive numbers are above it.
+    axis1, axis2 : int
+        The axes of the rows and the columns.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.diagonal(xlapy.asarray([[1, 2], [3, 4]]))
@@ -501,3 +581,6 @@ def _diagonal(x: Any, offset: int, axis1: int, axis2: int) -> Tensor:
     first = low * columns + high
     last = first + (count - 1) * (columns + 1) + 1
     return sliced(flat, flat.ndim - 1, first, last, columns + 1)
+
+
+document(ARRAY, matrix_transpose, ravel, flipud, fliplr)

@@ -139,6 +139,17 @@ def _argsort(x: Any, axis: int | None, descending: bool, stable: bool) -> Tensor
 def lexsort(keys: Any, /, *, axis: int = -1) -> Tensor:
     """The places in the order of several keys, of which the last one counts most.
 
+    Parameters
+    ----------
+    keys : sequence of array-like
+        Of one shape.
+    axis : int
+
+    Returns
+    -------
+    Tensor
+        s32.
+
     Examples
     --------
     >>> xlapy.lexsort([xlapy.asarray([1, 0, 2]), xlapy.asarray([0, 0, -1])])

@@ -11,6 +11,7 @@ from typing import Any
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
+from .docstrings import ARRAY_AS_FLOAT, MATCHED_AS_FLOAT, document
 from .promotion import call, filled, inexact, meet_inexact
 
 __all__ = [
@@ -370,3 +371,34 @@ def logaddexp(x: Any, y: Any, /) -> Tensor:
 logistic = sigmoid
 arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
 arcsinh, arccosh, arctanh = asinh, acosh, atanh
+
+
+document(
+    ARRAY_AS_FLOAT,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    cbrt,
+    cos,
+    cosh,
+    erf,
+    erfc,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log10,
+    log1p,
+    log2,
+    sigmoid,
+    rsqrt,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+)
+document(MATCHED_AS_FLOAT, atan2, logaddexp)

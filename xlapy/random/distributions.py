@@ -181,6 +181,19 @@ def truncated_normal(
 ) -> Tensor:
     """Numbers of the standard normal distribution restricted to ``[lower, upper]``.
 
+    Parameters
+    ----------
+    key : Tensor
+        A key, as `xlapy.random.key` gives.
+    lower, upper : array-like
+    shape : int or sequence of int
+    dtype : dtype
+        A float.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> x = xlapy.random.truncated_normal(xlapy.random.key(0), -1, 1, 100)
@@ -205,6 +218,18 @@ def _truncated(k: Any, lower: Any, upper: Any, shape: tuple[int, ...], dtype: DT
 def exponential(key: Any, /, shape: int | Sequence[int] = (), dtype: Any = "f32") -> Tensor:
     """Numbers of the exponential distribution of mean 1.
 
+    Parameters
+    ----------
+    key : Tensor
+        A key, as `xlapy.random.key` gives.
+    shape : int or sequence of int
+    dtype : dtype
+        A float.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> bool(xlapy.all(xlapy.random.exponential(xlapy.random.key(0), 10) > 0))
@@ -226,6 +251,18 @@ def _exponential(k: Any, shape: tuple[int, ...], dtype: DType) -> Tensor:
 
 def gumbel(key: Any, /, shape: int | Sequence[int] = (), dtype: Any = "f32") -> Tensor:
     """Numbers of the standard Gumbel distribution.
+
+    Parameters
+    ----------
+    key : Tensor
+        A key, as `xlapy.random.key` gives.
+    shape : int or sequence of int
+    dtype : dtype
+        A float.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
