@@ -83,7 +83,11 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), called_computations=(ADD, 1)), "I6"),
     ErrorCase("custom_call", F, custom("f", ("f32[3]",), output_operand_aliases=(((), 0, ()),)), "I7"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), output_operand_aliases=(((), 1, ()),)), "I7"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), output_operand_aliases=(((), 0),)), "I7", "output_tuple"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",)) | {"results": ("f32[2]",)}, "X1"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), operand_layouts=((0,),)), "X1"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), operand_layouts=(), result_layouts=((0,),)), "X1", "be 1"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), operand_layouts=((0,),), result_layouts=()), "X1", "be 1"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), operand_layouts=((1,),), result_layouts=((0,),)), "X1"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), operand_layouts=((0,),), result_layouts=((),)), "X1", "minor"),
 ]  # fmt: skip

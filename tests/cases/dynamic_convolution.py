@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from cases import ErrorCase, OpCase
+from cases import ErrorCase, OpCase, convolution
 from cases.dynamic import spec
 from xlapy.dtypes import as_dtype
+from xlapy.specs import parse_spec
 
 WINDOW: dict[str, Any] = {
     "window_strides": (1,),
@@ -57,7 +58,21 @@ def bad(label: str, place: int, wrong: str, **changed: Any) -> ErrorCase:
     return ErrorCase("dynamic_conv", given, {**WINDOW, "result": spec(2, 4, 5), **changed}, label)
 
 
+def as_dynamic(case: ErrorCase) -> ErrorCase:
+    """A wrong convolution with the padding as an operand."""
+    count = max(parse_spec(case.operands[0]).rank - 2, 0)
+    params = {k: v for k, v in case.params.items() if k != "padding"}
+    operands = [*case.operands, f"s32[{count},2]"]
+    return ErrorCase(
+        "dynamic_conv", operands, {**params, "result": spec(2, 4, 5)}, case.label, case.match
+    )
+
+
+# Whatever is wrong with a convolution is so if the padding is computed.
+WRONG = [as_dynamic(c) for c in convolution.ERRORS if c.label not in ("I1", "I2", "C4")]
+
 ERRORS: list[ErrorCase] = [
+    *WRONG,
     bad("I1", 0, "token[]"),
     bad("I2", 1, "token[]"),
     bad("I4", 2, "token[]"),

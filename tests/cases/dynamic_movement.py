@@ -49,17 +49,23 @@ def bad(
 
 ERRORS: list[ErrorCase] = [
     bad("dynamic_pad", PAD, 0, "token[]", {"result": spec(4)}, "I1"),
+    bad("dynamic_pad", PAD, 1, "token[]", {"result": spec(4)}, "I2"),
     bad("dynamic_pad", PAD, 1, "f64[1]", {"result": spec(4)}, "I2"),
     bad("dynamic_pad", PAD, 1, "f32[]", {"result": spec(4)}, "C1"),
-    bad("dynamic_pad", PAD, 2, "f32[1]", {"result": spec(4)}, "I3"),
-    bad("dynamic_pad", PAD, 3, "s32[]", {"result": spec(4)}, "I4"),
-    bad("dynamic_pad", PAD, 4, "token[]", {"result": spec(4)}, "I5"),
+    *[
+        bad("dynamic_pad", PAD, place, wrong, {"result": spec(4)}, label)
+        for place, label in ((2, "I3"), (3, "I4"), (4, "I5"))
+        for wrong in ("token[]", "f32[1]", "s32[]")
+    ],
     bad("dynamic_pad", PAD, 4, "s32[2]", {"result": spec(4)}, "C2"),
     bad("dynamic_pad", PAD, 4, "s32[1]", {"result": spec(4, 1)}, "C4"),
     bad("real_dynamic_slice", SLICE, 0, "token[]", {"result": spec(2)}, "I1"),
-    bad("real_dynamic_slice", SLICE, 1, "f32[1]", {"result": spec(2)}, "I2"),
-    bad("real_dynamic_slice", SLICE, 2, "f32[1]", {"result": spec(2)}, "I3"),
-    bad("real_dynamic_slice", SLICE, 3, "f32[1]", {"result": spec(2)}, "I4"),
+    *[
+        bad("real_dynamic_slice", SLICE, place, wrong, {"result": spec(2)}, label)
+        for place, label in ((1, "I2"), (2, "I3"), (3, "I4"))
+        for wrong in ("token[]", "f32[1]", "s32[]")
+    ],
     bad("real_dynamic_slice", SLICE, 3, "s32[2]", {"result": spec(2)}, "X1"),
     bad("real_dynamic_slice", SLICE, 0, "f32[3]", {"result": spec(2)}, "X2"),
+    bad("real_dynamic_slice", SLICE, 0, "f64[3]", {"result": spec(2, 2)}, "X2"),
 ]  # fmt: skip

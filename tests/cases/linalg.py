@@ -143,6 +143,7 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("cholesky", ["f32[<=2,2,2]"], {"lower": True}, "X1"),
     ErrorCase("cholesky", ["f32[2,2]"], {"lower": 1}, "X2"),
     _solve_error("I1", a="token[]"),
+    _solve_error("I2", b="token[]", match="an array"),
     _solve_error("I2", b="s32[2,3,4]"),
     _solve_error("C1", a="f64[2,3,3]"),
     _solve_error("C2", b="f32[3,4]"),

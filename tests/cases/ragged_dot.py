@@ -99,17 +99,26 @@ def error(
     )
 
 
+UNTYPED = {**params(), "preferred_element_type": None}
+
+
 ERRORS: list[ErrorCase] = [
     error("I1", lhs="token[]"),
     error("I2", rhs="(f32[2])"),
     error("I3", sizes="f32[2]"),
     error("I3", sizes="token[]"),
     error("C1", lb=(0,)),
+    error("C2", lc=(0, 1)),
+    error("C3", lc=(1, 1), rc=(1, 2), ragged=(0,)),
+    error("C4", lb=(0,), rb=(1,), ragged=(0,), group=(), lc=(1,), rc=(1,)),
+    error("C5", lb=(7,), rb=(0,), rhs="f32[3,5]", rc=(1,), group=()),
     error("C6", lc=(7,)),
     error("C7", lb=(0,), rb=(7,), lc=(), rc=()),
     error("C8", rc=(-1,)),
+    error("C9", lhs="f32[2,4,3]", lb=(0,), rb=(1,), lc=(2,), rc=(2,), ragged=(1,)),
     error("C10", rhs="f32[2,4,5]"),
     error("C11", precision=("LOW", "LOW")),
+    ErrorCase("ragged_dot", ["f32[4,3]", "f32[2,3,5]", "s32[2]"], UNTYPED, "X1"),
     error("X2", ragged=()),
     error("X2", ragged=(2,)),
     error("X2", ragged=(-1,)),

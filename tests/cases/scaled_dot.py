@@ -68,19 +68,38 @@ def error(
     return ErrorCase("scaled_dot", [lhs, lhs_scale, rhs, rhs_scale], params(**given), label)
 
 
+UNTYPED = {**params(), "preferred_element_type": None}
+
 ERRORS: list[ErrorCase] = [
     error("I1", lhs="token[]"),
     error("I1", lhs="s32[2,6]"),
     error("I2", lhs_scale="c64[2,3]"),
+    error("I2", lhs_scale="token[]"),
     error("I3", rhs="(f32[2])"),
+    error("I3", rhs="pred[6,4]"),
     error("I4", rhs_scale="token[]"),
+    error("I4", rhs_scale="s32[2,4]"),
+    error("C1", lb=(0,)),
+    error("C2", lc=()),
+    error("C3", lc=(1, 1), rc=(0, 1)),
+    error("C4", lc=(0, 1), rc=(0, 0)),
+    error("C5", lb=(2,), rb=(1,)),
     error("C6", lc=(2,)),
+    error("C7", lb=(0,), rb=(2,)),
+    error("C8", rc=(-1,)),
+    error("C9", lb=(0,), rb=(1,)),
     error("C10", rhs="f32[4,4]"),
     error("C11", precision=("HIGH",)),
+    ErrorCase("scaled_dot", ["f32[2,6]", "f32[2,3]", "f32[6,4]", "f32[2,4]"], UNTYPED, "X1"),
     error("X2", lhs_scale="f32[2]"),
+    error("X2", rhs_scale="f32[2]"),
     error("X3", lhs_scale="f32[2,4]"),
     error("X3", rhs_scale="f32[0,4]"),
+    error("X4", lhs_scale="f32[1,3]"),
     error("X4", rhs_scale="f32[2,2]"),
     error("X5", preferred="s32"),
     error("X6", lhs="f32[<=2,6]"),
+    error("X6", lhs_scale="f32[2,<=3]"),
+    error("X6", rhs="f32[6,?]"),
+    error("X6", rhs_scale="f32[<=2,4]"),
 ]

@@ -8,6 +8,7 @@ import numpy as np
 
 from cases import ErrorCase, OpCase
 from cases.values import EIGHT_BITS, FLOATS, NARROW, edges, floats, pairs
+from xlapy.ops import ResultAccuracy
 
 LOOSE = {"f16": 4e-3, "bf16": 2e-2, "f32": 2e-5, "f64": 1e-11}
 #: operation: (real domain for derivatives, complex domain or None)
@@ -92,6 +93,11 @@ CASES = [
 ]
 
 UNARY = (*FUNCTIONS, "is_inf", "is_pos_inf", "is_neg_inf")
+INACCURATE = (
+    (ResultAccuracy(-1.0), "not be negative"),
+    (ResultAccuracy(mode="BEST"), "mode must"),
+    (ResultAccuracy(1.0, mode="HIGHEST"), "only the mode"),
+)
 CHECKED = tuple(n for n in UNARY if n not in ("square", "conj"))
 ERRORS = [
     *[ErrorCase(n, ["s32[3]"], {}, "I1", "of kind") for n in UNARY],
@@ -102,7 +108,9 @@ ERRORS = [
     *[ErrorCase(n, ["f8e5m2[3]"], {}, "X1", "16 bits") for n in WIDE_ONLY],
     *[ErrorCase(n, ["f32[3]"], {"axis": 0}, "X1", "no parameters") for n in ("sinh", "is_inf", "conj")],
     *[ErrorCase(n, ["f32[3]"], {"result_accuracy": "best"}, "X1", "ResultAccuracy") for n in ("cosh", "erf")],
+    *[ErrorCase(n, ["f32[3]"], {"result_accuracy": a}, "X1", w) for n in ("cosh", "erf") for a, w in INACCURATE],
     *[ErrorCase(n, ["f32[3]", "f32[4]"], {}, "C1", "one shape") for n in ("polygamma", "zeta")],
+    *[ErrorCase(n, ["f32[3]", "f32[<=3]"], {}, "C1", "dynamic dimensions") for n in ("polygamma", "zeta")],
     *[ErrorCase(n, ["f32[3]", "f64[3]"], {}, "C1", "one element type") for n in ("polygamma", "zeta")],
     *[ErrorCase(n, ["s32[3]", "s32[3]"], {}, "I1", "of kind float") for n in ("polygamma", "zeta")],
     *[ErrorCase(n, ["token[]", "f32[3]"], {}, "I1", "arrays") for n in ("polygamma", "zeta")],

@@ -64,7 +64,7 @@ def infer_dynamic_conv(
     require_array(rhs, "I2", "rhs")
     require_array(padding, "I4", "the padding")
     require_dtype(padding.dtype.integer, "I4", "the padding must be integers", padding)
-    count = len(params["input_spatial_dimensions"])
+    count = max(lhs.rank - 2, 0)
     require_shape(
         padding.rank == 2 and all(n in (m, DYNAMIC) for n, m in zip(padding.shape, (count, 2))),
         "C4",
