@@ -93,6 +93,57 @@ def training_step(
     return step
 
 
+def cnn_parameters(channels: tuple[int, ...] = (16, 32)) -> Parameters:
+    """Weights of two convolutions with batch normalisation, and of a dense layer."""
+    generator = np.random.default_rng(4)
+    parameters: Parameters = {}
+    for i, (n, m) in enumerate(pairwise((1, *channels))):
+        parameters[f"layer{i}"] = {
+            "weight": generator.normal(0, (2 / (9 * n)) ** 0.5, (3, 3, n, m)).astype(np.float32),
+            "scale": np.ones(m, np.float32),
+            "offset": np.zeros(m, np.float32),
+        }
+    features = 7 * 7 * channels[-1]
+    parameters["dense"] = {
+        "weight": generator.normal(0, features**-0.5, (features, 10)).astype(np.float32),
+        "bias": np.zeros(10, np.float32),
+    }
+    return parameters
+
+
+def cnn_batch(size: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    """Images of 28 x 28 pixels and one-hot labels."""
+    generator = np.random.default_rng(5)
+    x = generator.standard_normal((size, 28, 28, 1)).astype(np.float32)
+    return x, np.eye(10, dtype=np.float32)[generator.integers(0, 10, size)]
+
+
+def cnn_loss(xp: Any, parameters: Parameters, x: Any, one_hot: Any) -> Any:
+    """Mean cross-entropy of a small convolutional network, of xlapy's own operations."""
+    ops = xp.ops
+    for name in ("layer0", "layer1"):
+        layer = parameters[name]
+        x = ops.conv_general_dilated(
+            x, layer["weight"], (1, 1), "SAME", dimension_numbers="b01f_01io->b01f"
+        )
+        x = ops.batch_norm_training(x, layer["scale"], layer["offset"], 1e-5, 3)[0]
+        x = xp.maximum(x, 0.0)
+        x = ops.reduce_window(x, float("-inf"), ops.max, (1, 2, 2, 1), (1, 2, 2, 1))
+    dense = parameters["dense"]
+    logits = xp.reshape(x, (x.shape[0], -1)) @ dense["weight"] + dense["bias"]
+    return -xp.mean(xp.sum(log_softmax(xp, logits) * one_hot, axis=-1))
+
+
+def cnn_step(xp: Any) -> Callable[..., Any]:
+    """One step of gradient descent on the network: (parameters, x, one_hot) -> the new ones, loss."""
+
+    def step(parameters: Parameters, x: Any, one_hot: Any) -> Any:
+        value, gradient = xp.value_and_grad(lambda p: cnn_loss(xp, p, x, one_hot))(parameters)
+        return xp.tree.map(lambda p, g: p - 0.1 * g, parameters, gradient), value
+
+    return step
+
+
 def transformer_parameters(layers: int = LAYERS) -> Parameters:
     """Weights of a decoder-only transformer."""
     generator = np.random.default_rng(2)

@@ -6,101 +6,25 @@ It is the definition of what the operations mean, and imports no compiler.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, final
 
 import numpy as np
 
 from xlapy.backends.base import Backend, CompileOptions, Executable
+from xlapy.backends.evaluator import evaluator
 from xlapy.backends.lockstep import HostQueues, Lockstep
 from xlapy.errors import BackendError
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placement, Tensor
 from xlapy.trace.builder import host_array
-from xlapy.trace.computation import Computation, Instruction, subcomputations
+from xlapy.trace.computation import Computation, subcomputations
 from xlapy.trace.process_grid import is_communicating
-from xlapy.trace.replay import last_uses, replay
-from xlapy.trace.schedule import receive_last
 from xlapy.trace.simplify import eliminate_dead
 
-__all__ = ["Evaluator", "Interpreter", "evaluator"]
+__all__ = ["Interpreter"]
 
 Array = np.ndarray[Any, Any]
-
-
-def evaluator(computation: Computation) -> Evaluator:
-    """A computation as a function of arrays: what kernels get for the computations among their parameters."""
-    found = computation.cache.get("evaluator")
-    if found is None:
-        found = computation.cache["evaluator"] = Evaluator(computation)
-    made: Evaluator = found
-    return made
-
-
-@final
-class Evaluator:
-    """A computation as a function of arrays, giving a tuple of them.
-
-    Attributes
-    ----------
-    computation : Computation
-        For kernels that are faster when it is one that they know.
-    """
-
-    __slots__ = ("_run", "computation")
-
-    def __init__(self, computation: Computation) -> None:
-        self.computation = computation
-        self._run = _make_evaluator(computation)
-
-    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        """Run the kernels."""
-        return self._run(*arrays)
-
-
-def _make_evaluator(computation: Computation) -> Callable[..., tuple[Any, ...]]:
-    computation = receive_last(computation)
-    # For each instruction: the kernel, its `out`, its parameters with computations made callable.
-    steps = {
-        i: (i.op.kernel, _out(i), _kernel_params(i), _gives_tuple(i))
-        for i in computation.instructions
-    }
-    free = last_uses(computation)
-
-    def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:
-        kernel, out, params, several = steps[instruction]
-        result = kernel(*operands, out=out, **params)
-        return result if several else (result,)
-
-    def run(*arrays: Any) -> tuple[Any, ...]:
-        return tuple(replay(computation, arrays, apply, free))
-
-    return run
-
-
-def _gives_tuple(instruction: Instruction) -> bool:
-    found = instruction.op.infer(*[v.spec for v in instruction.operands], **instruction.params)
-    return type(found) is tuple
-
-
-def _out(instruction: Instruction) -> Any:
-    specs = tuple(v.spec for v in instruction.results)
-    return specs if _gives_tuple(instruction) else specs[0]
-
-
-def _kernel_params(instruction: Instruction) -> dict[str, Any]:
-    params = {k: _callable(v) for k, v in instruction.params.items()}
-    if is_communicating(instruction.op.kernel):
-        params["site"] = instruction
-    return params
-
-
-def _callable(value: Any) -> Any:
-    if type(value) is Computation:
-        return evaluator(value)
-    if type(value) is tuple and value and type(value[0]) is Computation:
-        return tuple(evaluator(v) for v in value)
-    return value
 
 
 def _communicates(computation: Computation) -> bool:
