@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from cases import ErrorCase, OpCase
-from cases.values import FLOATS, INTEGERS, NARROW, edges
+from cases.values import FLOATS, INTEGERS, NARROW, edges, numpy_dtype
 from xlapy.dtypes import as_dtype
 
 CASES: list[OpCase] = [
     OpCase("constant", [], {"value": np.zeros((2, 0), np.float32)}, order=0, name="empty"),
     OpCase("constant", [], {"value": np.array(1.5)}, order=0, name="scalar"),
     OpCase("constant", [], {"value": np.broadcast_to(np.int8(7), (2, 3))}, order=0, name="splat"),
-]
+    *[
+        OpCase("constant", [], {"value": np.full((2, 3), 2).astype(numpy_dtype(t))}, order=0, name=f"repeated_{t}")
+        for t in ("pred", "s4", "u8", "s32", "f8e5m2", "bf16", "f64", "c64")
+    ],
+]  # fmt: skip
 for dtype in ("pred", *INTEGERS, *FLOATS, *NARROW, "f4e2m1fn", "f8e8m0fnu", "c64", "c128"):
     CASES.append(OpCase("constant", [], {"value": edges(dtype)}, order=0, tol=0.0, name=dtype))
 

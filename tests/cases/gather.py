@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cases import ErrorCase, OpCase
+from cases.values import EIGHT_BITS
 
 Ints = tuple[int, ...]
 
@@ -86,6 +87,10 @@ CASES: list[OpCase] = [
     gather("s4", "s4[4,3]", [2, 0, 2], ROWS),
     gather("bf16", "bf16[4,3]", [2, 0], ROWS, order=0),
     gather("f8", "f8e4m3fn[4,3]", [2, 0], ROWS, order=0),
+    *[
+        gather(f"boxes_{t}", f"{t}[4,3]", [[2, 1], [0, 2]], numbers((1, 2), (), (0, 1), 1, (2, 2)), order=0)
+        for t in (*EIGHT_BITS, "bf16", "s4", "pred")
+    ],
 ]  # fmt: skip
 
 

@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cases import ErrorCase, OpCase, until
+from cases import ErrorCase, OpCase
 
 Ints = tuple[int, ...]
-_FAILS = {"reference": "CHLO's pass to StableHLO fails"}
-_DIES = {"reference": "CHLO's pass to StableHLO dies"}
-_NAN = {"reference": "CHLO's pass to StableHLO multiplies what is in no group by 0"}
 
 
 def params(
@@ -50,7 +47,7 @@ CASES: list[OpCase] = [
     ragged("rows", "f64[7,3]", "f64[3,3,2]", [2, 0, 5]),
     ragged("rows_left_over", "f64[7,3]", "f64[2,3,2]", [2, 3]),
     ragged("too_many_rows", "f64[7,3]", "f64[3,3,2]", [4, 9, 2]),
-    ragged("no_groups", "f64[7,3]", "f64[0,3,2]", np.zeros(0), xfail=_FAILS),
+    ragged("no_groups", "f64[7,3]", "f64[0,3,2]", np.zeros(0)),
     ragged("unsigned_sizes", "f64[4,3]", "f64[2,3,2]", [1, 3], sizes_dtype=np.uint8),
     ragged("wide_sizes", "f64[4,3]", "f64[2,3,2]", [1, 2], sizes_dtype=np.int64),
     ragged("group_last", "f64[4,3]", "f64[3,2,2]", [1, 2], rc=(0,), group=(2,)),
@@ -60,8 +57,7 @@ CASES: list[OpCase] = [
            lc=(2,), rc=(2,), lb=(0,), rb=(0,), ragged=(1,), group=(1,)),
     ragged("rows_behind_rows", "f64[2,5,3]", "f64[2,3,4]", [[2, 2], [0, 5]], lc=(2,), ragged=(1,)),
     ragged("rows_behind_rows_alike", "f64[2,5,3]", "f64[2,3,4]", [2, 2], lc=(2,), ragged=(1,)),
-    ragged("rows_before_rows", "f64[5,2,3]", "f64[2,3,4]", [2, 2], lc=(2,), ragged=(0,),
-           xfail=until("0.11.1", _FAILS)),
+    ragged("rows_before_rows", "f64[5,2,3]", "f64[2,3,4]", [2, 2], lc=(2,), ragged=(0,)),
     ragged("two_contracting", "f64[2,5,3]", "f64[3,2,2,4]", [2, 2], lc=(0, 2), rc=(1, 0), ragged=(1,),
            group=(2,)),
     ragged("sums", "f64[2,7]", "f64[7,3]", [2, 0, 4], rc=(0,), ragged=(1,), group=()),
@@ -79,13 +75,13 @@ CASES: list[OpCase] = [
     ragged("batches_behind_batches", "f64[2,4,2,3]", "f64[2,4,3,2]", [[1, 2], [3, 1]],
            lc=(3,), rc=(2,), lb=(0, 1), rb=(0, 1), ragged=(1,), group=()),
     ragged("no_number_in_another_group", "f64[4,2]", np.stack([_PART[:2], np.ones((2, 2))]), [1, 3],
-           order=0, xfail=_NAN),
+           order=0),
     ragged("no_number_in_another_sum", "f64[2,3]", _PART, [1, 1, 1], rc=(0,), ragged=(1,), group=(),
            order=0),
     ragged("precision", "f64[4,3]", "f64[2,3,2]", [1, 2], precision=("HIGHEST", "DEFAULT")),
     ragged("f32", "f32[4,3]", "f32[2,3,2]", [1, 2], preferred="f32", order=1, tol=1e-5),
     ragged("bf16_f32", "bf16[4,3]", "bf16[2,3,2]", [1, 2], preferred="f32", order=1, tol=1e-5),
-    ragged("c128", "c128[4,3]", "c128[2,3,2]", [1, 2], preferred="c128", xfail=_DIES),
+    ragged("c128", "c128[4,3]", "c128[2,3,2]", [1, 2], preferred="c128"),
     ragged("s32", "s32[4,3]", "s32[2,3,2]", [1, 2], preferred="s32", order=0),
 ]  # fmt: skip
 

@@ -269,10 +269,12 @@ def kernel_gather(
         found = found.transpose(order)
     else:
         # Every slice that there is, as a view: dimensions of starts, then those of the slice.
-        slices = np.lib.stride_tricks.sliding_window_view(x, slice_sizes) if x.ndim else x
+        # Views of that kind know no element types but numpy's; f8e5m2 takes itself for one.
+        plain = x.view(np.uint8) if x.dtype.itemsize == 1 else x
+        slices = np.lib.stride_tricks.sliding_window_view(plain, slice_sizes) if x.ndim else plain
         none = np.zeros((1,) * len(batch), np.int64)
         at = tuple([starts.get(d, none) for d in range(x.ndim)])
-        found = slices[at]
+        found = np.asarray(slices[at]).view(x.dtype)
         found = np.broadcast_to(
             found.reshape((*found.shape[: len(batch)], *offset)), batch + offset
         )

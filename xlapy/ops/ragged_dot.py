@@ -361,6 +361,8 @@ ragged_dot_op: Op = register(Op(
         write=write_ragged_dot,
         read=read_ragged_dot,
         decomposition=decompose_ragged_dot,
+        # Artifacts hold how jaxlib composes it, and there what is no number in one group spreads to others.
+        is_portable=lambda params: mode_of(params) == "batching",
     ),
     kernel=kernel_ragged_dot,
     ad=Rules(jvp_ragged_dot, vjp_ragged_dot),

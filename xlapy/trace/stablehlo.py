@@ -353,13 +353,20 @@ def constant_text(array: np.ndarray[Any, Any], spec: TensorSpec | None = None) -
     dtype = as_dtype(array.dtype) if spec is None else spec.dtype
     if array.size == 0:
         return "dense<>"
-    # MLIR keeps truth values that are all the same as one, and writes them so.
-    if is_splat(array) or (dtype.kind == "bool" and (array.all() or not array.any())):
+    if _is_repeated(array):
         return f"dense<{_scalar(array[(0,) * array.ndim], dtype.kind, dtype.bits)}>"
     if dtype.bits < 8:  # MLIR packs some of these in its raw form, so each element is written out
         items = [_scalar(v, dtype.kind, dtype.bits) for v in array.reshape(-1)]
         return f"dense<{_nest(items, array.shape)}>"
     return f'dense<"0x{np.ascontiguousarray(array).tobytes().hex().upper()}">'
+
+
+def _is_repeated(array: np.ndarray[Any, Any]) -> bool:
+    """Whether all elements are the same bits: MLIR keeps them as one then, and writes them so."""
+    if is_splat(array):
+        return True
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)
+    return bool((raw[0] == raw[-1]).all() and (raw == raw[0]).all())
 
 
 def _nest(items: list[str], shape: tuple[int, ...]) -> str:
