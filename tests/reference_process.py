@@ -52,12 +52,39 @@ class ReferenceInterpreter:
         ------
         EvaluationError
         """
+        return self._ask(program, passes, list(arrays), None)
+
+    def evaluate_grid(
+        self,
+        program: str,
+        arrays: Sequence[Sequence[Array]],
+        num_partitions: int = 1,
+        passes: str = "",
+    ) -> list[list[Array]]:
+        """The results of a module's ``main`` on each of several devices, which may communicate.
+
+        Parameters
+        ----------
+        program : str
+        arrays : sequence of sequences of numpy.ndarray
+            Of each device, the partitions of a replica beside each other.
+        num_partitions : int
+            Of each replica.
+        passes : str
+
+        Raises
+        ------
+        EvaluationError
+        """
+        return self._ask(program, passes, [list(a) for a in arrays], num_partitions)
+
+    def _ask(self, *request: Any) -> Any:
         if self._process is None:
             self._start()
         assert self._process is not None
         assert self._connection is not None
         try:
-            self._connection.send((program, list(arrays), passes))
+            self._connection.send(request)
             if not self._connection.poll(self._limit):
                 self.close()
                 raise EvaluationError(f"the reference interpreter took more than {self._limit} s")
@@ -69,7 +96,7 @@ class ReferenceInterpreter:
             raise EvaluationError(f"the reference interpreter died ({end}): {log}") from None
         if error:
             raise EvaluationError(error)
-        return list(results)
+        return results
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -117,14 +144,19 @@ def _serve(connection: Connection[Any, Any]) -> None:
 
     while True:
         try:
-            program, arrays, passes = connection.recv()
+            program, passes, arrays, num_partitions = connection.recv()
         except EOFError:
             return
         try:
             module = _jaxlib.parse(program)
             if passes:
                 module = _jaxlib.run_passes(module, passes)
-            connection.send(("", _jaxlib.evaluate(module, arrays)))
+            found: Any
+            if num_partitions is None:
+                found = _jaxlib.evaluate(module, arrays)
+            else:
+                found = _jaxlib.evaluate_grid(module, arrays, num_partitions)
+            connection.send(("", found))
         except XlapyError as error:
             connection.send((str(error), ()))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import xlapy
@@ -48,6 +49,11 @@ PASSES: Mapping[str, str] = {
         "stablehlo-legalize-to-hlo,func.func(mhlo-test-unfuse-batch-norm),hlo-legalize-to-stablehlo"
     ),
 }
+#: What the interpreter runs only among devices, even if there is one.
+COMMUNICATING = frozenset({
+    "stablehlo.all_gather", "stablehlo.all_reduce", "stablehlo.all_to_all", "stablehlo.collective_broadcast",
+    "stablehlo.collective_permute", "stablehlo.partition_id", "stablehlo.reduce_scatter", "stablehlo.replica_id",
+})  # fmt: skip
 _OPERATION = re.compile(r'"((?:stablehlo|chlo|mhlo)\.\w+)"\(')
 
 
@@ -55,8 +61,25 @@ class IncomparableError(Exception):
     """A program that is not one of operations that the reference interpreter knows."""
 
 
-def reference_program(computation: Computation) -> tuple[str, str]:
-    """A computation as a module that the reference interpreter knows once the passes have run on it, and these passes.
+@dataclass(frozen=True)
+class ReferenceProgram:
+    """A program that the reference interpreter knows once passes have run on it.
+
+    Attributes
+    ----------
+    text : str
+    passes : str
+    communicates : bool
+        Whether it has to run among devices.
+    """
+
+    text: str
+    passes: str
+    communicates: bool
+
+
+def reference_program(computation: Computation) -> ReferenceProgram:
+    """A computation in the form that the reference interpreter knows.
 
     Raises
     ------
@@ -72,7 +95,8 @@ def reference_program(computation: Computation) -> tuple[str, str]:
     for name in names:
         if name in LACKS or name.startswith("mhlo."):
             raise IncomparableError(f"{name}: {LACKS.get(name, 'no StableHLO')}")
-    return text, ",".join(p for n, p in PASSES.items() if any(name.startswith(n) for name in names))
+    passes = [p for n, p in PASSES.items() if any(name.startswith(n) for name in names)]
+    return ReferenceProgram(text, ",".join(passes), not COMMUNICATING.isdisjoint(names))
 
 
 def _decomposition(instruction: Instruction) -> Callable[..., Any] | None:

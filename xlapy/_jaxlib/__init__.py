@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         compatible_version,
         current_version,
         evaluate,
+        evaluate_grid,
         from_hlo,
         generic_text,
         minimum_version,
@@ -72,9 +73,9 @@ if TYPE_CHECKING:
     )
 
 _PROGRAMS = (
-    "clone", "compatible_version", "current_version", "evaluate", "from_hlo", "generic_text",
-    "minimum_version", "parse", "refine_shapes", "run_passes", "serialize_artifact", "text",
-    "to_hlo",
+    "clone", "compatible_version", "current_version", "evaluate", "evaluate_grid",
+    "from_hlo", "generic_text", "minimum_version", "parse", "refine_shapes", "run_passes",
+    "serialize_artifact", "text", "to_hlo",
 )  # fmt: skip
 
 
@@ -105,6 +106,7 @@ __all__ = [
     "deserialize",
     "devices",
     "evaluate",
+    "evaluate_grid",
     "find_plugins",
     "fingerprint",
     "from_hlo",

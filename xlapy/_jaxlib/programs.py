@@ -316,6 +316,36 @@ def evaluate(module: Module, arguments: Sequence[Array]) -> list[Array]:
     -------
     list of numpy.ndarray
     """
+    return _evaluate(module, [arguments], "")[0]
+
+
+def evaluate_grid(
+    module: Module, arguments: Sequence[Sequence[Array]], num_partitions: int
+) -> list[list[Array]]:
+    """Run ``main`` on several devices, which may communicate, with the reference interpreter.
+
+    Parameters
+    ----------
+    module : Module
+    arguments : sequence of sequences of numpy.ndarray
+        Of each device, the partitions of a replica beside each other.
+    num_partitions : int
+        Of each replica.
+
+    Returns
+    -------
+    list of lists of numpy.ndarray
+        Of each device.
+    """
+    replica = f"[{', '.join(['@xlapy.main'] * num_partitions)}]"
+    return _evaluate(
+        module, arguments, f"[{', '.join([replica] * (len(arguments) // num_partitions))}]"
+    )
+
+
+def _evaluate(
+    module: Module, arguments: Sequence[Sequence[Array]], programs: str
+) -> list[list[Array]]:
     # Python can neither make nor read attributes of complex and narrow types. So the arguments
     # become constants, written as text, and the results are split or converted to types that it
     # reads, all within the program.
@@ -328,13 +358,19 @@ def evaluate(module: Module, arguments: Sequence[Array]) -> list[Array]:
         main.attributes["sym_visibility"] = ir.StringAttr.get("private")
     functions = "\n".join(op.get_asm(use_local_scope=True) for op in copy.body.operations)
     lines: list[str] = []
-    for i, (array, type_) in enumerate(zip(arguments, kind.inputs, strict=True)):
-        lines.append(f"%a{i} = stablehlo.constant {_dense(np.asarray(array))} : {type_}")
-    results = [str(t) for t in kind.results]
-    inputs = ", ".join(f"%a{i}" for i in range(len(arguments)))
-    types = ", ".join(map(str, kind.inputs))
-    bound = f"%r:{len(results)} = " if results else ""
-    lines.append(f"{bound}func.call @xlapy.main({inputs}) : ({types}) -> ({', '.join(results)})")
+    inputs: list[tuple[str, str]] = []
+    for given in arguments:
+        for array, type_ in zip(given, kind.inputs, strict=True):
+            name = f"%a{len(inputs)}"
+            lines.append(f"{name} = stablehlo.constant {_dense(np.asarray(array))} : {type_}")
+            inputs.append((name, str(type_)))
+    results = [str(t) for t in kind.results] * len(arguments)
+    names, types = _joined(inputs)
+    signature = f"({names}) {{programs = {programs}}} : ({types}) -> ({', '.join(results)})"
+    call = f'"interpreter.run_parallel"{signature}'
+    if not programs:
+        call = f"func.call @xlapy.main({names}) : ({types}) -> ({', '.join(results)})"
+    lines.append(f"%r:{len(results)} = {call}" if results else call)
     outputs: list[tuple[str, str]] = []
     for i, type_ in enumerate(results):
         dims, element = _split_type(type_)
@@ -349,22 +385,29 @@ def evaluate(module: Module, arguments: Sequence[Array]) -> list[Array]:
             outputs.append((f"%c{i}", f"{dims}{readable}>"))
         else:
             outputs.append((f"%r#{i}", type_))
-    names, kinds = (", ".join(part) for part in zip(*outputs)) if outputs else ("", "")
-    lines.append(f"return {names} : {kinds}" if outputs else "return")
+    names, types = _joined(outputs)
+    lines.append(f"return {names} : {types}" if outputs else "return")
     body = "\n    ".join(lines)
-    wrapped = parse(
-        f"module {{\n{functions}\n  func.func @main() -> ({kinds}) {{\n    {body}\n  }}\n}}"
-    )
-    with _diagnosed(wrapped.context, "the reference interpreter failed"), wrapped.context:
-        found = iter([np.array(a) for a in _stablehlo.eval_module(wrapped, [])])
-    made: list[Array] = []
-    for type_ in results:
-        element = _split_type(type_)[1]
-        array = next(found)
-        if element.startswith("complex"):
-            array = _complex(array, next(found))
-        made.append(array.astype(as_dtype(element if element != "i1" else "pred").numpy))
-    return made
+    text = f"module {{\n{functions}\n  func.func @main() -> ({types}) {{\n    {body}\n  }}\n}}"
+    context = _context()
+    _stablehlo.register_interpreter_dialect(context)
+    with _diagnosed(context, "the reference interpreter failed"), context:
+        values = iter([np.array(a) for a in _stablehlo.eval_module(ir.Module.parse(text), [])])
+    return [[_read(str(t), values) for t in kind.results] for _ in arguments]
+
+
+def _joined(values: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Names, and types, as they stand in text."""
+    return ", ".join([n for n, _ in values]), ", ".join([t for _, t in values])
+
+
+def _read(type_: str, values: Iterator[Array]) -> Array:
+    """The next result, of the type that it had before it was made readable."""
+    element = _split_type(type_)[1]
+    array = next(values)
+    if element.startswith("complex"):
+        array = _complex(array, next(values))
+    return array.astype(as_dtype(element if element != "i1" else "pred").numpy)
 
 
 # Elements that numpy can not read out of an MLIR attribute, and a type that holds each of their
