@@ -547,3 +547,28 @@ def test_rank_0_stays_rank_0(name):
             break
         else:
             pytest.fail("no number of operands works")
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, *COMPLEXES, np.dtype(np.bool_)], ids=str)
+def test_large_arrays_are_selected_from_bit_by_bit(dtype):
+    rng = np.random.default_rng(0)
+    # Any bytes: nan of all kinds are among them, and must stay what they are.
+    top = 2 if dtype == np.bool_ else 1 << min(_bits_of(dtype), 8)
+    raw = rng.integers(0, top, (2, 100, 90 * dtype.itemsize), np.uint8)
+    a, b = raw[0].view(dtype), raw[1].view(dtype)
+    pred = rng.integers(0, 2, (100, 90)).astype(np.bool_)
+    where = np.where(pred[..., None], *raw.reshape(2, 100, 90, -1)).reshape(100, -1)
+    assert kernels.select(pred, a, b).tobytes() == where.tobytes()
+    turned = kernels.select(pred.T, a.T, np.asfortranarray(b).T)
+    assert np.ascontiguousarray(turned.T).tobytes() == where.tobytes()
+    one = np.broadcast_to(b[:1, :1], a.shape)
+    spread = kernels.select(pred, a, one)
+    assert spread.dtype == dtype
+    assert spread[pred].tobytes() == a[pred].tobytes()
+    assert spread[~pred].tobytes() == one[~pred].tobytes()
+    assert kernels.select(np.array(True), a, b).tobytes() == a.tobytes()
+
+
+def _bits_of(dtype):
+    narrow = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
+    return narrow.get(dtype.name, 8 * dtype.itemsize)

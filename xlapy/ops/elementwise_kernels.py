@@ -10,7 +10,7 @@ Floats narrower than 32 bits are computed in float32 and rounded once.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import ml_dtypes
 import numpy as np
@@ -233,6 +233,9 @@ def compare(
     return _COMPARISONS[direction](x, y)  # type: ignore[no-any-return]
 
 
+#: arrays of fewer elements are not worth a detour
+_SMALL: Final = 1 << 12
+
 # --- three operands ----------------------------------------------------------------------------
 
 
@@ -243,7 +246,16 @@ def clamp(lo: Array, x: Array, hi: Array) -> Array:
 
 def select(pred: np.ndarray[Any, np.dtype[np.bool]], a: Array, b: Array) -> Array:
     """``a`` where ``pred`` holds, else ``b``."""
-    return np.where(pred, a, b)
+    if a.size < _SMALL or a.itemsize > 4 or pred.shape != a.shape:
+        return np.where(pred, a, b)
+    # The same without branches, which cost most where their outcome is random: b ^ ((a ^ b) & mask).
+    kind = np.dtype(f"i{a.itemsize}")
+    mask = np.negative(pred.view(np.int8)).astype(kind, copy=False)
+    old = b.view(kind)
+    bits = np.bitwise_xor(a.view(kind), old)
+    bits &= mask
+    bits ^= old
+    return bits.view(a.dtype)
 
 
 # --- one operand: arithmetic -------------------------------------------------------------------
