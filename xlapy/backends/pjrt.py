@@ -13,6 +13,7 @@ import numpy as np
 
 from xlapy import _jaxlib
 from xlapy.backends.base import Backend, Capabilities, CompileOptions, Executable
+from xlapy.backends.meetings import require_meetings
 from xlapy.backends.region_limits import SCALAR_REGIONS
 from xlapy.errors import BackendError, UnsupportedOpError
 from xlapy.specs import Spec, TensorSpec, TokenSpec
@@ -219,7 +220,8 @@ class Pjrt(Backend):
         Raises
         ------
         UnsupportedOpError
-            For arguments and results of varying size, tuples, and shardings.
+            For arguments and results of varying size, tuples, shardings, and collectives that a device might not
+            come to.
         BackendError
             If there are not enough devices, and what XLA says against the program or an option.
         """
@@ -235,6 +237,7 @@ class Pjrt(Backend):
         count = options.num_replicas * options.num_partitions
         if count > 1:
             devices = tuple(self.group(count, options.device))
+            require_meetings(computation, options.num_replicas, options.num_partitions)
         else:
             devices = (self._default if options.device is None else options.device,)
         entry, donated = _without_tokens(computation, options.donated)

@@ -14,7 +14,14 @@ from xlapy.backends.base import Backend
 from xlapy.backends.entry_points import offered_backends
 from xlapy.errors import BackendError
 
-__all__ = ["current_backend", "devices", "get_backend", "register_backend", "use_backend"]
+__all__ = [
+    "backend_of",
+    "current_backend",
+    "devices",
+    "get_backend",
+    "register_backend",
+    "use_backend",
+]
 
 _ENVIRONMENT: Final = "XLAPY_BACKEND"
 _DEFAULT: Final = "pjrt:cpu"
@@ -122,6 +129,14 @@ def get_backend(name: str | Backend | None = None) -> Backend:
                     f"backend must be one of {', '.join(sorted(_factories))}; got {name!r} [X1]"
                 )
         return _open[name]
+
+
+def backend_of(device: Any) -> Backend | None:
+    """The backend that a device belongs to, of those that are open; the current one first."""
+    for backend in (current_backend(), *_open.values()):
+        if device in backend.devices:
+            return backend
+    return None
 
 
 def current_backend() -> Backend:

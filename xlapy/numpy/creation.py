@@ -13,7 +13,7 @@ import numpy as np
 
 from xlapy.backends.base import Backend
 from xlapy.backends.eager import put
-from xlapy.backends.registry import current_backend, get_backend
+from xlapy.backends.registry import backend_of, current_backend, get_backend
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError
 from xlapy.specs import DYNAMIC, TensorSpec, TokenSpec, as_shape
@@ -55,26 +55,15 @@ def placement_of(where: Any) -> Placement:
         return where
     if where is None:
         return current_backend().placement
-    if isinstance(where, str):
-        if where == "cpu":
-            where = "pjrt:cpu"
-        if where.startswith("interpreter:"):
-            where = "interpreter"
-        return get_backend(where).placement
     if isinstance(where, Backend):
         return where.placement
-    backend = current_backend()
-    if where in backend.devices:
-        return backend.placement_of(where)
-    platform = getattr(where, "platform", None)
-    if isinstance(platform, str):
-        for name in (f"pjrt:{platform}", "pjrt:cuda" if platform == "gpu" else ""):
-            try:
-                found = get_backend(name) if name else None
-            except BackendError:
-                continue
-            if found is not None and where in found.devices:
-                return found.placement_of(where)
+    if isinstance(where, str) and not where.startswith("interpreter:"):
+        return get_backend("pjrt:cpu" if where == "cpu" else where).placement
+    if isinstance(where, str):
+        get_backend("interpreter")  # its devices are known by name
+    found = backend_of(where)
+    if found is not None:
+        return found.placement_of(where)
     raise BackendError(
         f"a place must be a backend, its name or one of its devices; got {where!r} [X1]"
     )
@@ -83,17 +72,20 @@ def placement_of(where: Any) -> Placement:
 def to(x: Tensor, where: Any, /, *, stream: Any = None) -> Tensor:
     """The same values on another backend or device."""
     del stream  # of the Array API: transfers are ordered without one
-    placement = placement_of(where)
     if type(x.placed) is not Placed:
         x._refuse("it cannot be moved")
     here = x.placement
+    owner: Backend = here.backend
+    # A device of the tensor's own backend is known even where the backend has no name.
+    placement = owner.placement_of(where) if where in owner.devices else placement_of(where)
     if here is placement:
         return Tensor(x.placed, x.payload)
-    backend: Any = placement.backend
+    backend: Backend = placement.backend
     if type(x.spec) is TokenSpec:
         return Tensor(placement.of(x.spec), backend.token())
-    if here.backend is backend and placement.device is not None and hasattr(backend, "copy"):
-        return Tensor(placement.of(x.spec), backend.copy(x.payload, placement.device))
+    if owner is backend:
+        device = backend.devices[0] if placement.device is None else placement.device
+        return Tensor(placement.of(x.spec), backend.copy(x.payload, device))
     return put(x.numpy(), placement)
 
 
