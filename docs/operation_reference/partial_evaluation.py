@@ -203,11 +203,11 @@ class Evaluator:
             return unknown
         if self.noticed(node, function, arguments, keywords, scope):
             return None
-        if isinstance(function, types.MethodType) and _is_followed(function.__func__):
+        if isinstance(function, types.MethodType) and is_followed(function.__func__):
             return self.function(
                 function.__func__, [function.__self__, *arguments], keywords, complete
             )
-        if isinstance(function, types.FunctionType) and _is_followed(function):
+        if isinstance(function, types.FunctionType) and is_followed(function):
             return self.function(function, arguments, keywords, complete)
         if isinstance(function, LocalFunction):
             inner = Scope(dict(function.scope.names), function.scope.outer, function.scope.site)
@@ -585,7 +585,7 @@ def _for_readers(text: str) -> str:
     )
 
 
-def _is_followed(function: types.FunctionType) -> bool:
+def is_followed(function: types.FunctionType) -> bool:
     """Checks stand in the operations' modules and beside the specs."""
     module = function.__module__ or ""
     return module.startswith("xlapy.ops.") or module == "xlapy.specs"

@@ -498,7 +498,21 @@ def batch_norm_inference(
     epsilon: float,
     feature_index: int,
 ) -> Tensor:
-    """Each feature normalised by a given mean and variance; the parameters are those of `batch_norm_training`.
+    """Each feature normalised by a given mean and variance.
+
+    Parameters
+    ----------
+    operand : array of floats
+    scale, offset, mean, variance : arrays with a number for each feature
+    epsilon : float
+        Added to the variance; rounded to f32.
+    feature_index : int
+        The dimension of the features.
+
+    Returns
+    -------
+    Tensor
+        Of the operand's shape.
 
     Notes
     -----

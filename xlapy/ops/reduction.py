@@ -350,6 +350,17 @@ def _reduce_by(name: str, x: Any, axes: Any) -> Tensor:
 def reduce_sum(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
     """The sum over axes (None: over all); of truth values the disjunction.
 
+    Parameters
+    ----------
+    x : array
+    axes : int or sequence of int, optional
+        By default all of them.
+
+    Returns
+    -------
+    Tensor
+        Without the axes.
+
     Examples
     --------
     >>> from xlapy import ops
@@ -361,6 +372,17 @@ def reduce_sum(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
 
 def reduce_prod(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
     """The product over axes (None: over all); of truth values the conjunction.
+
+    Parameters
+    ----------
+    x : array
+    axes : int or sequence of int, optional
+        By default all of them.
+
+    Returns
+    -------
+    Tensor
+        Without the axes.
 
     Examples
     --------
@@ -374,6 +396,17 @@ def reduce_prod(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
 def reduce_max(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
     """The maximum over axes (None: over all), nan if there is one; the least value of the type if there is nothing.
 
+    Parameters
+    ----------
+    x : array
+    axes : int or sequence of int, optional
+        By default all of them.
+
+    Returns
+    -------
+    Tensor
+        Without the axes.
+
     Examples
     --------
     >>> from xlapy import ops
@@ -385,6 +418,17 @@ def reduce_max(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
 
 def reduce_min(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
     """The minimum over axes (None: over all), nan if there is one; the greatest value of the type if there is nothing.
+
+    Parameters
+    ----------
+    x : array
+    axes : int or sequence of int, optional
+        By default all of them.
+
+    Returns
+    -------
+    Tensor
+        Without the axes.
 
     Examples
     --------
@@ -398,6 +442,17 @@ def reduce_min(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
 def reduce_and(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
     """Whether all are set, over axes (None: over all); of integers bit by bit.
 
+    Parameters
+    ----------
+    x : array of truth values or integers
+    axes : int or sequence of int, optional
+        By default all of them.
+
+    Returns
+    -------
+    Tensor
+        Without the axes.
+
     Examples
     --------
     >>> from xlapy import ops
@@ -409,6 +464,17 @@ def reduce_and(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
 
 def reduce_or(x: Any, axes: int | Sequence[int] | None = None) -> Tensor:
     """Whether any is set, over axes (None: over all); of integers bit by bit.
+
+    Parameters
+    ----------
+    x : array of truth values or integers
+    axes : int or sequence of int, optional
+        By default all of them.
+
+    Returns
+    -------
+    Tensor
+        Without the axes.
 
     Examples
     --------
@@ -505,6 +571,18 @@ def argmax(operand: Any, output_type: Any = "s32", axis: int = -1) -> Tensor:
 
 def argmin(operand: Any, output_type: Any = "s32", axis: int = -1) -> Tensor:
     """The position of the minimum along an axis; as `argmax`.
+
+    Parameters
+    ----------
+    operand : array
+    output_type : dtype
+        Of the position: an integer type that holds it.
+    axis : int
+
+    Returns
+    -------
+    Tensor
+        Without the axis.
 
     Examples
     --------
