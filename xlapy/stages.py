@@ -93,13 +93,7 @@ class Executable:
             )
         if placement is not lowered._placement:
             tensors = [put(t.numpy(), lowered._placement) for t in tensors]
-        entry = lowered._entry
-        if entry.scalars:
-            entry.check_scalars(
-                signature.leaves, function._name, lambda: function._paths(signature)
-            )
-            tensors += [put(a, lowered._placement) for a in entry.exact_scalars(signature.leaves)]
-        payloads = self._program.execute([t.payload for t in (*tensors, *entry.captured)])
+        payloads = self._program.execute([t.payload for t in (*tensors, *lowered._entry.captured)])
         results = [Tensor(p, r) for p, r in zip(self._program.placed, payloads, strict=True)]
         return tree.unflatten(lowered._entry.out_structure, results)
 
