@@ -93,6 +93,8 @@ def test_other_protocols() -> None:
     assert xlapy.from_dlpack(x).tolist() == [1, 2]
     with pytest.raises(DTypeError):
         xlapy.from_dlpack([1])
+    with pytest.raises(ConstraintError, match="must be copied"):
+        xlapy.from_dlpack(np.arange(3), copy=False)
     for back in (pickle.loads(pickle.dumps(x)), copy.copy(x), copy.deepcopy(x)):
         back[0] = 5
         assert (x.tolist(), back.tolist()) == ([1, 2], [5, 2])

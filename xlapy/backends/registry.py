@@ -158,6 +158,10 @@ def use_backend(name: str | Backend) -> Iterator[Backend]:
     ----------
     name : str or Backend
 
+    Yields
+    ------
+    Backend
+
     Examples
     --------
     >>> import xlapy
@@ -175,6 +179,15 @@ def use_backend(name: str | Backend) -> Iterator[Backend]:
 
 def devices(backend: str | Backend | None = None) -> list[Any]:
     """The devices of a backend, the current one by default.
+
+    Parameters
+    ----------
+    backend : str or Backend, optional
+
+    Returns
+    -------
+    list
+        The first one is the default.
 
     Examples
     --------

@@ -233,6 +233,14 @@ def require_fit(found: np.ndarray[Any, Any], dtype: DType) -> None:
 def copy(x: Any, /) -> Tensor:
     """A copy: assigning to its elements leaves `x` as it is.
 
+    Parameters
+    ----------
+    x : array-like
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> x = xlapy.zeros(2)
@@ -252,6 +260,18 @@ def copy(x: Any, /) -> Tensor:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of the data of another library's array, copied.
 
+    Parameters
+    ----------
+    x : object with ``__dlpack__``
+    device : backend or device, optional
+        Where the tensor lies; by default on the current backend.
+    copy : bool, optional
+        False is refused for other libraries' data, which is always copied.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.from_dlpack(np.arange(3, dtype=np.int32))
@@ -261,6 +281,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         return _from_tensor(x, None, device)
     if not hasattr(x, "__dlpack__"):
         raise DTypeError(f"from_dlpack: x must have __dlpack__; got {type(x).__name__} [X1]")
+    if copy is False:
+        raise ConstraintError("from_dlpack: data from outside must be copied; got copy=False [X1]")
     return asarray(np.from_dlpack(x), device=device)
 
 
@@ -321,6 +343,18 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Tensor:
 def zeros(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of zeros, f32 by default.
 
+    Parameters
+    ----------
+    shape : int or sequence of int
+    dtype : dtype, optional
+        By default f32.
+    device : backend or device, optional
+        Where it lies; by default on the current backend.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.zeros(3), xlapy.zeros((1, 2), dtype="s8")
@@ -331,6 +365,18 @@ def zeros(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) 
 
 def ones(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of ones, f32 by default.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+    dtype : dtype, optional
+        By default f32.
+    device : backend or device, optional
+        Where it lies; by default on the current backend.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -343,6 +389,18 @@ def ones(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -
 def empty(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array to be overwritten; its elements are zeros, for nothing here is undefined.
 
+    Parameters
+    ----------
+    shape : int or sequence of int
+    dtype : dtype, optional
+        By default f32.
+    device : backend or device, optional
+        Where it lies; by default on the current backend.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.empty(2)
@@ -353,6 +411,19 @@ def empty(shape: int | Sequence[int], *, dtype: Any = None, device: Any = None) 
 
 def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array of one value, of the shape and element type of `x` and where it lies.
+
+    Parameters
+    ----------
+    x : array-like
+    fill_value : scalar
+    dtype : dtype, optional
+        By default that of `x`.
+    device : backend or device, optional
+        Where it lies; by default where `x` does.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
@@ -371,6 +442,18 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = No
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Zeros of the shape and element type of `x`.
 
+    Parameters
+    ----------
+    x : array-like
+    dtype : dtype, optional
+        By default that of `x`.
+    device : backend or device, optional
+        Where it lies; by default where `x` does.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.zeros_like(xlapy.asarray([1, 2]))
@@ -382,6 +465,18 @@ def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
 def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Ones of the shape and element type of `x`.
 
+    Parameters
+    ----------
+    x : array-like
+    dtype : dtype, optional
+        By default that of `x`.
+    device : backend or device, optional
+        Where it lies; by default where `x` does.
+
+    Returns
+    -------
+    Tensor
+
     Examples
     --------
     >>> xlapy.ones_like(xlapy.asarray([1, 2]))
@@ -392,6 +487,18 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
 
 def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     """An array to be overwritten, of the shape and element type of `x`; its elements are zeros.
+
+    Parameters
+    ----------
+    x : array-like
+    dtype : dtype, optional
+        By default that of `x`.
+    device : backend or device, optional
+        Where it lies; by default where `x` does.
+
+    Returns
+    -------
+    Tensor
 
     Examples
     --------
