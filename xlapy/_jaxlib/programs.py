@@ -13,33 +13,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from jaxlib import _hlo, _jax
+from jaxlib import _jax
 from jaxlib import xla_client as xc
 from jaxlib.mlir import ir, passmanager
-from jaxlib.mlir._mlir_libs import _chlo, _jax_mlir_ext, _mlirHlo, _sdy, _stablehlo
+from jaxlib.mlir._mlir_libs import _mlirHlo, _stablehlo
 
 from xlapy._jaxlib import transfers
+from xlapy._jaxlib.hlo_lines import described, ended
+from xlapy._jaxlib.isolation import Ended, read_isolated
+from xlapy._jaxlib.reading import Refused, make_context
 from xlapy._jaxlib.types import Array, Module
 from xlapy.dtypes import TABLE, as_dtype
 from xlapy.errors import ArtifactError
 
 _BYTECODE = b"ML\xefR"
-_registry = ir.DialectRegistry()
-_jax_mlir_ext.register_dialects(_registry)
-
-
-def _context() -> Any:
-    # A new one for each program (2 ms): a context never frees a constant, so a shared one would
-    # only grow.
-    context = ir.Context()
-    context.enable_multithreading(False)
-    context.append_dialect_registry(_registry)
-    context.load_all_available_dialects()
-    _stablehlo.register_dialect(context)
-    _chlo.register_dialect(context)
-    _mlirHlo.register_mhlo_dialect(context)
-    _sdy.register_dialect(context)
-    return context
 
 
 @contextmanager
@@ -48,8 +35,7 @@ def _diagnosed(context: Any, what: str) -> Iterator[None]:
     seen: list[str] = []
 
     def handler(diagnostic: Any) -> bool:
-        place = str(diagnostic.location).removeprefix("loc(").removesuffix(")")
-        seen.append(f"{place}: {diagnostic.message}")
+        seen.append(f"{_place(diagnostic.location)}{diagnostic.message}")
         return True
 
     attached = context.attach_diagnostic_handler(handler)
@@ -59,9 +45,9 @@ def _diagnosed(context: Any, what: str) -> Iterator[None]:
         lines = [
             f"{_place(d.location)}{d.message}" for d in error.error_diagnostics
         ] + seen or [error.message]  # fmt: skip
-        raise ArtifactError(f"{what}: {'; '.join(lines)}") from None
+        raise ArtifactError(f"{what}: {'; '.join(dict.fromkeys(lines))} [X6]") from None
     except (RuntimeError, ValueError) as error:
-        raise ArtifactError(f"{what}: {'; '.join(seen) or error}") from None
+        raise ArtifactError(f"{what}: {'; '.join(dict.fromkeys(seen)) or error} [X6]") from None
     finally:
         attached.detach()
 
@@ -97,13 +83,63 @@ def parse(program: str | bytes) -> Module:
     ArtifactError
         With the line and column of what is wrong.
     """
-    context = _context()
+    if isinstance(program, bytes) and program[:4] == _BYTECODE:
+        return _parse_isolated(program, "a program must be valid StableHLO")
+    _check_nesting(program)
+    context = make_context()
     with _diagnosed(context, "a program must be valid StableHLO"), context:
-        if isinstance(program, bytes) and program[:4] == _BYTECODE:
-            # Not `_jax.mlir.deserialize_portable_artifact`: that one crashes under a diagnostic
-            # handler.
-            return _stablehlo.deserialize_portable_artifact(context, program)
         return ir.Module.parse(program)
+
+
+def _parse_isolated(data: bytes, what: str) -> Module:
+    """A program of unknown origin, through `read_isolated`."""
+    with _read_elsewhere(what):
+        return _parse_bytecode(read_isolated(b"A", data))
+
+
+@contextmanager
+def _read_elsewhere(what: str, text: str = "") -> Iterator[None]:
+    """Turn the errors of `read_isolated` into `ArtifactError`."""
+    try:
+        yield
+    except Refused as refused:
+        raise ArtifactError(f"{what}: {described(text, refused.complaints)} [X6]") from None
+    except Ended as end:
+        raise ArtifactError(f"{what}: {ended(text, str(end))} [X6]") from None
+
+
+def _parse_bytecode(data: bytes) -> Module:
+    """What MLIR wrote itself."""
+    context = make_context()
+    with _diagnosed(context, "a program must be valid StableHLO"), context:
+        # Not `_jax.mlir.deserialize_portable_artifact`: that one crashes under a diagnostic
+        # handler.
+        return _stablehlo.deserialize_portable_artifact(context, data)
+
+
+#: MLIR's parser calls itself for what stands in brackets, until the stack is at its end
+_DEEPEST = 500
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"([{<")] = 1
+_STEPS[list(b")]}>")] = -1
+
+
+def _check_nesting(program: str | bytes) -> None:
+    """No brackets may lie deeper in each other than the parser bears."""
+    data = np.frombuffer(program.encode() if isinstance(program, str) else program, np.uint8)
+    steps = _STEPS[data]
+    steps[1:][(data[1:] == ord(">")) & (data[:-1] == ord("-"))] = 0  # an arrow
+    places = np.flatnonzero(steps)
+    depth = np.cumsum(steps[places], dtype=np.int64)
+    # One closed too often, as in a comment, makes nothing after it less deep.
+    depth -= np.minimum.accumulate(np.minimum(depth, 0))
+    if depth.max(initial=0) > _DEEPEST:
+        place = places[int(np.argmax(depth > _DEEPEST))]
+        line = 1 + int(np.count_nonzero(data[:place] == ord("\n")))
+        raise ArtifactError(
+            f"a program must be valid StableHLO: line {line}: brackets must not be nested more "
+            f"than {_DEEPEST} deep [X6]"
+        )
 
 
 def text(module: Module, generic: bool = False, locations: bool = False) -> str:
@@ -128,7 +164,7 @@ def generic_text(module: Module) -> str:
 
 def clone(module: Module) -> Module:
     """A module of its own, in a context of its own."""
-    return parse(_bytecode(module))
+    return _parse_bytecode(_bytecode(module))
 
 
 def _bytecode(module: Module) -> bytes:
@@ -196,7 +232,7 @@ def refine_shapes(module: Module, argument_types: Sequence[str]) -> Module:
         module, f"stablehlo-refine-arguments{{types={','.join(argument_types)}}}"
     )  # fmt: skip
     try:
-        return parse(_jax.mlir.refine_polymorphic_shapes(_bytecode(refined)))
+        return _parse_bytecode(_jax.mlir.refine_polymorphic_shapes(_bytecode(refined)))
     except xc.XlaRuntimeError as error:
         raise ArtifactError(
             f"the program's shapes must follow from its arguments: {error}"
@@ -275,17 +311,14 @@ def from_hlo(program: str | bytes) -> Module:
     UnsupportedOpError
         For sends and receives that XLA's conversion does not take.
     """
-    try:
-        proto: bytes = (
-            _hlo.hlo_module_from_text(program).as_serialized_hlo_module_proto()
-            if isinstance(program, str)
-            else program
-        )
+    text = program if isinstance(program, str) else ""
+    with _read_elsewhere("a program must be valid HLO", text):
+        if isinstance(program, str):
+            proto = read_isolated(b"T", program.encode())
+        else:
+            proto = read_isolated(b"H", program)
         proto, channel = transfers.prepare(proto)
-        module = parse(_jax.mlir.hlo_to_stablehlo(proto))
-    except xc.XlaRuntimeError as error:
-        text = str(error).removeprefix("INVALID_ARGUMENT: ")
-        raise ArtifactError(f"a program must be valid HLO: {text}") from None
+        module = _parse_bytecode(read_isolated(b"P", proto))
     if channel is not None:
         transfers.restore(module, channel)
     return module
@@ -389,8 +422,10 @@ def _evaluate(
     lines.append(f"return {names} : {types}" if outputs else "return")
     body = "\n    ".join(lines)
     text = f"module {{\n{functions}\n  func.func @main() -> ({types}) {{\n    {body}\n  }}\n}}"
-    context = _context()
+    context = make_context()
     _stablehlo.register_interpreter_dialect(context)
+    # Each device is a thread of its own, and all of them make types in this context.
+    context.enable_multithreading(bool(programs))
     with _diagnosed(context, "the reference interpreter failed"), context:
         values = iter([np.array(a) for a in _stablehlo.eval_module(ir.Module.parse(text), [])])
     return [[_read(str(t), values) for t in kind.results] for _ in arguments]

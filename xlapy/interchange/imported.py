@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 
 from xlapy.backends.eager import common_placement, compile_checked, put
 from xlapy.backends.registry import get_backend
@@ -171,32 +172,56 @@ def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> Imported
     """
     from xlapy import _jaxlib
 
-    module = _jaxlib.parse(read_program(program))
+    given = read_program(program)
+    if isinstance(given, bytes) and not given.startswith(_BYTECODE):
+        raise ArtifactError(
+            f"a program must be text or a portable artifact; got bytes that begin with {given[:4]!r} [X6]"
+        )
+    module = _jaxlib.parse(given)
     return ImportedFunction(from_stablehlo_module(module, entry))
 
 
 def read_program(program: str | bytes | bytearray | Path) -> str | bytes:
-    """The text or bytes of a program, read from a file if it is a path."""
+    """The text or bytes of a program, read from a file if it is a path; bytes that are text become text."""
+    data: Any = program
     if isinstance(program, Path) or (
-        isinstance(program, str) and "\n" not in program and "{" not in program
+        isinstance(program, str) and program and "\n" not in program and "{" not in program
     ):
-        path = Path(program)
         try:
-            data = path.read_bytes()
-        except OSError as error:
+            data = Path(program).read_bytes()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
             raise ArtifactError(
-                f"a program must be text, bytes or a readable file; got {str(program)!r}: {error.strerror} [X6]"
+                f"a program must be text, bytes or a readable file; got {str(program)!r}: {why} [X6]"
             ) from None
-        if data.startswith(_BYTECODE):
-            return data
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            raise ArtifactError(
-                f"a file must hold text or a portable artifact; got {str(program)!r} [X6]"
-            ) from None
-    if not isinstance(program, str | bytes | bytearray):
+    if not isinstance(data, str | bytes | bytearray):
         raise ArtifactError(
             f"a program must be text, bytes or a path; got {type(program).__name__} [X6]"
         )
-    return bytes(program) if isinstance(program, bytearray) else program
+    if not data.strip():
+        raise ArtifactError(f"a program must not be empty; got {program!r} [X6]")
+    if isinstance(data, str):
+        try:
+            data.encode()
+        except UnicodeEncodeError as error:
+            line = data.count("\n", 0, error.start) + 1
+            raise ArtifactError(
+                f"a program's text must be Unicode; got {data[error.start]!r} in line {line} [X6]"
+            ) from None
+        return data
+    return _text_of(bytes(data))
+
+
+#: characters of no text
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
+
+
+def _text_of(data: bytes) -> str | bytes:
+    """Bytes as text, if they are text."""
+    if data.startswith(_BYTECODE):
+        return data
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data
+    return data if _CONTROL.search(text) else text

@@ -1,0 +1,93 @@
+"""Where in HLO text what a reader complains of stands; XLA itself says so for mistakes of syntax only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["described", "ended", "lines_of_names"]
+
+_INSTRUCTION: Final = re.compile(r"^\s*(?:ROOT\s+)?%?([\w.-]+)\s*=\s")
+_PARAMETER: Final = re.compile(r"\bparameter\(\s*(-?\d+)\s*\)")
+_SYNTAX: Final = re.compile(r"was parsing (\d+):(\d+): error: (.*)")
+
+
+def lines_of_names(text: str) -> dict[str, str]:
+    """``"line 4"`` by the name of each instruction; of one in several computations ``"line 4 or 9"``."""
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        match = _INSTRUCTION.match(line)
+        if match:
+            found.setdefault(match.group(1), []).append(number)
+    return {name: f"line {' or '.join(map(str, lines))}" for name, lines in found.items()}
+
+
+def described(text: str, complaints: Sequence[tuple[str, str]]) -> str:
+    """What a reader has against a program, pairs of a place and a text, with lines.
+
+    Parameters
+    ----------
+    text : str
+        The program; empty if it is none.
+    complaints : sequence of (place, text)
+        Places are MLIR locations, lines, or empty.
+    """
+    names: dict[str, str] | None = None
+    found: list[str] = []
+    for place, complaint in complaints:
+        syntax = _SYNTAX.search(complaint)
+        if syntax:
+            # The first mistake is the cause; those after it say what was being read then.
+            line, column, what = syntax.groups()
+            found.append(f"line {line}, column {column}: {what.rstrip(':')}")
+            continue
+        if complaint.startswith("failed to deserialize portable artifact"):
+            continue  # the others say why
+        name = re.fullmatch(r'loc\("([^"]*)"\)', place)
+        if name:
+            names = lines_of_names(text) if names is None else names
+            at = names.get(name.group(1))
+            place = f"{name.group(1)!r} in {at}" if at else repr(name.group(1))
+        elif place.startswith("loc("):
+            inner = place[4:-1]
+            where = re.search(r'"([^"]*)":(\d+):\d+', inner)
+            place = f"{where.group(1)}:{where.group(2)}" if where else inner.replace("unknown", "")
+        found.append(f"{place}: {complaint}" if place else complaint)
+    return "; ".join(dict.fromkeys(found))
+
+
+def ended(text: str, reason: str) -> str:
+    """Why a reader ends, with the line that it ends on if that can be found."""
+    if not text or reason.startswith("line "):
+        return reason
+    line = 0
+    quoted = re.search(r'loc\("(.+)":\d+:\d+\)', reason)
+    if "param_no" in reason:
+        line = _wrong_parameter(text)
+    elif "_shapes.size() == main" in reason:
+        line = _line(text, text.find("HloModule"))
+    elif quoted:
+        line = _line(text, text.find(quoted.group(1).replace("\\22", '"')))
+    return f"line {line}: {reason}" if line else reason
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1 if position >= 0 else 0
+
+
+def _wrong_parameter(text: str) -> int:
+    """The line of a parameter whose number is too large, or taken."""
+    inside: list[tuple[int, int]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        match = _PARAMETER.search(line)
+        if match:
+            inside.append((number, int(match.group(1))))
+        if line.strip().startswith("}"):
+            seen: set[int] = set()
+            for at, parameter in inside:
+                if not 0 <= parameter < len(inside) or parameter in seen:
+                    return at
+                seen.add(parameter)
+            inside = []
+    return 0
