@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from cases import ErrorCase, OpCase, until
+from cases import ErrorCase, OpCase, body, until
 from cases.values import FLOATS, INTEGERS, NARROW, edges, floats, numpy_dtype
+from xlapy import ops
 from xlapy.dtypes import as_dtype
 
 EVERY = ("pred", *INTEGERS, "f4e2m1fn", *NARROW, "f8e8m0fnu", *FLOATS, "c64", "c128")
@@ -28,6 +29,7 @@ for source in EVERY:
                 )
             )  # fmt: skip
 USUAL = ("pred", "s4", "s8", "s32", "s64", "u8", "u32", "u64", "bf16", "f16", "f32", "f64", "c64")
+CONSTANT = np.array([2.5 + 1j, 1j], np.complex64)
 LARGE = np.array([1e10, -1e10, 3e19, -3e19, 255.5, -128.7, 65504.0, 3.4e38])
 for source in USUAL:
     values = edges(source)
@@ -48,7 +50,15 @@ CASES += [
     OpCase("convert_element_type", ["f64[]"], {"dtype": as_dtype("f64")}),
     OpCase("convert_element_type", ["f64[3]"], {"dtype": as_dtype("s32")}, order=1),
     OpCase("convert_element_type", ["f32[0]"], {"dtype": as_dtype("f64")}, order=0),
-]
+    *[
+        # Computed when the program is compiled.
+        OpCase(
+            "call", ["f32[]"], {"computation": body(lambda x, t=t: ops.convert(CONSTANT, t), "f32[]")}, order=0,
+            tol=0.0, name=f"of_complex_constant_{t}",
+        )
+        for t in ("f32", "f64", "u8", "pred", "c128")
+    ],
+]  # fmt: skip
 
 SCALES = {"reference": "StableHLO's interpreter has no nan in f8e8m0fnu"}
 CASES = [

@@ -16,7 +16,8 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from . import elementwise_kernels as kernels
-from .families import INEXACT, document, unary
+from .bit_compositions import bits_of_parts, from_bits, to_bits
+from .families import INEXACT, document, unary, write_composed
 from .rules import batch_elementwise, constant_like, linear, zero
 
 
@@ -48,6 +49,15 @@ def infer_convert(x: TensorSpec, *, dtype: DType) -> TensorSpec:
     return x.with_dtype(dtype)
 
 
+def _write_convert(writer: Writer, instruction: Any) -> None:
+    """From complex numbers by way of their real parts: XLA dies of such a conversion of a constant."""
+    given, made = instruction.operands[0].spec.dtype, instruction.results[0].spec.dtype
+    if given.kind == "complex" and made.kind != "complex":
+        write_composed(writer, instruction, lambda x: convert(bind(real_op, x), made))
+    else:
+        _write(writer, instruction)
+
+
 def _read_convert(reader: Reader, operation: Any) -> Any:
     spec: Any = reader.result_specs(operation)[0]
     return bind(convert_element_type_op, *reader.operands(operation), dtype=spec.dtype)
@@ -57,7 +67,7 @@ convert_element_type_op: Op = register(Op(
     name="convert_element_type",
     section="ConvertElementType",
     infer=infer_convert,
-    hlo=Hlo("stablehlo.convert", write=_write, read=_read_convert),
+    hlo=Hlo("stablehlo.convert", write=_write_convert, read=_read_convert),
     kernel=lambda x, *, dtype, out: kernels.convert(x, dtype.numpy),
     ad=linear(lambda g, x, *, dtype: bind(convert_element_type_op, g, dtype=x.dtype)),
     batch=batch_elementwise,

@@ -48,7 +48,9 @@ def write_composed(writer: Any, instruction: Any, function: Callable[..., Any]) 
     body = as_computation(function, [v.spec for v in operands])
     writer.names.update(zip(body.parameters, [writer.names[v] for v in operands], strict=True))
     writer.body(body)
-    writer.names[instruction.results[0]] = writer.names[body.results[0]]
+    writer.names.update(
+        zip(instruction.results, [writer.names[v] for v in body.results], strict=True)
+    )
 
 
 def unary(

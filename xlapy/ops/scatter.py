@@ -13,17 +13,16 @@ from xlapy.dtypes import DType
 from xlapy.specs import TensorSpec, as_int, as_ints, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation, lift
-from xlapy.trace.codecs import BOOL, Group, Struct
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Hlo, Op, lookup, register
-from xlapy.trace.stablehlo_reader import Reader
+from xlapy.trace.op import Op, lookup, register
 
 from .gather import combine, is_unique, require_batching, start_vectors, widened, within
 from .joining import require_array
 from .rules import body_name, broadcast_leading
 from .scalar_bodies import on_arrays
 from .scatter_rules import scatter_derivatives
+from .scatter_text import SCATTER_HLO, in_types_of
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -410,44 +409,11 @@ def batch_scatter(
     )
 
 
-def in_types_of(body: Computation, inputs: Sequence[Any]) -> list[Any]:
-    """Inputs or updates converted to what the computation takes: XLA does not promote them."""
-    types = [s.dtype for s in body.result_specs if type(s) is TensorSpec]
-    convert = lookup("convert_element_type")
-    return [x if x.dtype is t else bind(convert, x, dtype=t) for x, t in zip(inputs, types)]
-
-
-def read_scatter(reader: Reader, operation: Any) -> Any:
-    """Read it with the types of the update computation."""
-    operands = reader.operands(operation)
-    params = reader.params(operation, scatter_op)
-    body = params["update_computation"]
-    count = len(operands) // 2
-    infer_scatter(*[x.spec for x in operands], **params)
-    inputs, updates = operands[:count], operands[count + 1 :]
-    operands = [*in_types_of(body, inputs), operands[count], *in_types_of(body, updates)]
-    return bind(scatter_op, *operands, **params)
-
-
 scatter_op: Op = register(Op(
     name="scatter",
     section="Scatter",
     infer=infer_scatter,
-    hlo=Hlo("stablehlo.scatter", {
-        "scatter_dimension_numbers": Group(
-            (
-                "update_window_dims", "inserted_window_dims", "input_batching_dims",
-                "scatter_indices_batching_dims", "scatter_dims_to_operand_dims", "index_vector_dim",
-            ),
-            Struct("stablehlo.scatter", {
-                "update_window_dims": (), "inserted_window_dims": (), "input_batching_dims": (),
-                "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": (),
-                "index_vector_dim": 0,
-            }),
-        ),
-        "indices_are_sorted": BOOL,
-        "unique_indices": BOOL,
-    }, regions=("update_computation",), read=read_scatter),
+    hlo=SCATTER_HLO,
     kernel=kernel_scatter,
     ad=scatter_derivatives,
     batch=batch_scatter,
