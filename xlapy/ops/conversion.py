@@ -16,7 +16,6 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from . import elementwise_kernels as kernels
-from .bit_compositions import bits_of_parts, from_bits, to_bits
 from .families import INEXACT, document, unary, write_composed
 from .rules import batch_elementwise, constant_like, linear, zero
 
