@@ -29,7 +29,11 @@ from xlapy.signatures import (
     Entry,
     Signature,
     difference,
+    host_scalar,
+    is_scalar,
+    leaf_key,
     spec_of_leaf,
+    stand_in,
     with_leaves,
     without_static,
 )
@@ -38,7 +42,7 @@ from xlapy.specs import TensorSpec, TupleSpec
 from xlapy.stages import Executable, Lowered
 from xlapy.staging import clear_staged
 from xlapy.tensor import Placed, Placement, Tensor
-from xlapy.trace.builder import XlaBuilder, lift, recording, scalar_array
+from xlapy.trace.builder import ScalarUse, XlaBuilder, lift, recording
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
@@ -164,6 +168,9 @@ class CompiledFunction:
         entry = self._entries.get(key)
         if entry is None or entry.run is None:
             entry = self._prepare(signature, key, tensors, placement, instance)
+        if entry.scalars:
+            entry.check_scalars(signature.leaves, self._name, lambda: self._paths(signature))
+            tensors += [put(a, placement) for a in entry.exact_scalars(signature.leaves)]
         run = entry.run
         assert run is not None
         payloads = run([t.payload for t in tensors])
@@ -329,7 +336,7 @@ class CompiledFunction:
                 f"{self._name}: a call needs values; got the spec {x} for {self._paths(signature)[i]} [X1]"
             )
         try:
-            return put(scalar_array(x) if isinstance(x, SCALARS) else x, placement)
+            return put(host_scalar(x) if isinstance(x, SCALARS) else x, placement)
         except DTypeError:
             raise DTypeError(
                 f"{self._name}: an argument must be a tensor, an array, a number or a container of them; got"
@@ -346,13 +353,17 @@ class CompiledFunction:
         builder = XlaBuilder(self._name, parent.scope if parent is not None else None)
         paths = self._paths(signature)
         arguments = []
+        scalars: dict[int, ScalarUse] = {}
         for i, x in enumerate(signature.leaves):
             spec = spec_of_leaf(x)
             if self._grid is not None:
                 spec = self._grid.part(spec, paths[i], self._name)
             argument = builder.parameter(i, spec, paths[i])
-            if isinstance(x, SCALARS):
+            if is_scalar(x):
                 builder.weak.add(argument.payload)
+                builder.scalars[argument.payload] = scalars[i] = ScalarUse()
+                if (example := stand_in(x)) is not None:
+                    builder.stand_ins[argument.payload] = example
             arguments.append(argument)
         with recording(builder):
             output = self._apply(signature, arguments, instance)
@@ -362,15 +373,16 @@ class CompiledFunction:
         self._history.append(self._describe(signature, paths))
         computation = builder.finish(results)
         donated = self._donated(signature, paths)
-        return Entry(computation, [t for t, _ in builder.captured.values()], out_structure, donated)
+        captured = [t for t, _ in builder.captured.values()]
+        return Entry(computation, captured, out_structure, donated, scalars)
 
     def _apply(self, signature: Signature, arguments: list[Tensor], instance: Any) -> Any:
         static = {s[0]: s[2] for s in signature.static if s[0] is not _INSTANCE}
         if instance is not None:
             count = len(arguments) - signature.structure.leaves
-            stand_in, before = stand_in_for(signature.static[-1][2], arguments[:count])
+            dummy, before = stand_in_for(signature.static[-1][2], arguments[:count])
             args, kwargs = tree.unflatten(signature.structure, arguments[count:])
-            output = self._function(stand_in, *args, **kwargs, **static)
+            output = self._function(dummy, *args, **kwargs, **static)
             require_unchanged(self._name, before)
             return output
         args, kwargs = tree.unflatten(signature.structure, arguments)
@@ -402,7 +414,7 @@ class CompiledFunction:
     def _call_traced(self, signature: Signature, builder: XlaBuilder, instance: Any) -> Any:
         """A call inside another trace: kept as a call of the recorded computation."""
         leaves = [
-            x if type(x) is Tensor else lift(scalar_array(x) if isinstance(x, SCALARS) else x)
+            x if type(x) is Tensor else lift(host_scalar(x) if isinstance(x, SCALARS) else x)
             for x in signature.leaves
         ]
         specs = tuple([x.placed.spec for x in leaves])
@@ -411,7 +423,7 @@ class CompiledFunction:
             signature.structure,
             signature.static,
             specs,
-            tuple(map(type, signature.leaves)),
+            tuple([leaf_key(x) for x in signature.leaves]),
         )
         entry = self._entries.get(key)
         if entry is None:
@@ -419,6 +431,9 @@ class CompiledFunction:
             # Values of the enclosing trace are good for this trace only.
             if all(type(t.placed) is Placed for t in entry.captured):
                 self._entries[key] = entry
+        if entry.scalars:
+            entry.check_scalars(signature.leaves, self._name, lambda: self._paths(signature))
+            leaves += [lift(a) for a in entry.exact_scalars(signature.leaves)]
         outs = bind(lookup("call"), *leaves, *entry.captured, computation=entry.computation)
         return tree.unflatten(entry.out_structure, outs)
 
@@ -567,7 +582,17 @@ def compile(
 
 
 def clear_caches() -> None:
-    """Forget every compiled program in memory (what is on disk stays)."""
+    """Forget every compiled program in memory (what is on disk stays).
+
+    Examples
+    --------
+    >>> import xlapy
+    >>> double = xlapy.compile(lambda x: x + x)
+    >>> y = double(xlapy.ones(2)), double(xlapy.ones(3))
+    >>> xlapy.clear_caches()
+    >>> double(xlapy.ones(2))  # recorded again
+    Tensor([2., 2.], f32[2])
+    """
     clear_eager_cache()
     clear_staged()
     for function in list(_functions):

@@ -6,12 +6,17 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
+import numpy as np
+
 from xlapy import tree
 from xlapy.backends.base import Executable as Program
-from xlapy.errors import ConstraintError
+from xlapy.dtypes import as_dtype, weak_dtype
+from xlapy.errors import ConstraintError, DTypeError
+from xlapy.numpy.promotion import convert, is_weak, weak_source
 from xlapy.specs import Spec, TensorSpec, TokenSpec
-from xlapy.tensor import Tensor
-from xlapy.trace.builder import host_array, scalar_array
+from xlapy.staging import scalar_class
+from xlapy.tensor import Placed, Tensor
+from xlapy.trace.builder import ScalarUse, host_array, scalar_array
 from xlapy.trace.computation import Computation
 
 SCALARS: Final = (bool, int, float, complex)
@@ -33,9 +38,13 @@ class Signature:
 def leaf_key(x: Any) -> Any:
     """What of a leaf decides which program runs."""
     if type(x) is Tensor:
+        if type(x.placed) is not Placed and is_weak(x):
+            return type(x), x.placed, stand_in(x)
         return x.placed
     if isinstance(x, TensorSpec):
         return x
+    if type(x) is int and not -(1 << 31) <= x < 1 << 31:
+        return int, scalar_class(x)[0]
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     # Arrays of other libraries become tensors of their shape and type.
     return type(x) if shape is None else (type(x), tuple(shape), str(dtype))
@@ -57,13 +66,20 @@ def spec_of_leaf(x: Any) -> Spec:
         return spec
     if isinstance(x, TensorSpec | TokenSpec):
         return x
-    array = scalar_array(x) if isinstance(x, SCALARS) else host_array(x)
+    array = host_scalar(x) if isinstance(x, SCALARS) else host_array(x)
     return TensorSpec(array.shape, array.dtype)
+
+
+def host_scalar(x: Any) -> np.ndarray[Any, Any]:
+    """A Python scalar as an argument: of its kind's default type, where it fits."""
+    if type(x) is int and not -(1 << 31) <= x < 1 << 31:
+        return np.asarray(x).astype(scalar_class(x)[1])
+    return scalar_array(x)
 
 
 def with_leaves(signature: Signature, leaves: list[Any], originals: list[Any]) -> Signature:
     """The signature with tensors for leaves; Python scalars stay, so that they are weak in the trace."""
-    kept = [o if isinstance(o, SCALARS) else x for x, o in zip(leaves, originals, strict=True)]
+    kept = [o if is_scalar(o) else x for x, o in zip(leaves, originals, strict=True)]
     return Signature(kept, signature.structure, signature.static)
 
 
@@ -71,7 +87,9 @@ def with_leaves(signature: Signature, leaves: list[Any], originals: list[Any]) -
 class Entry:
     """A program and how to hand it arguments and unpack its results."""
 
-    __slots__ = ("captured", "computation", "donated", "executable", "out_structure", "run")
+    __slots__ = (
+        "captured", "computation", "donated", "executable", "out_structure", "run", "scalars"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -79,13 +97,60 @@ class Entry:
         captured: list[Tensor],
         out_structure: tree.TreeDef,
         donated: frozenset[int],
+        scalars: Mapping[int, ScalarUse],
     ) -> None:
         self.computation = computation
         self.captured = captured
         self.out_structure = out_structure
         self.donated = donated
+        #: the Python scalars among the leaves, by number
+        self.scalars = scalars
         self.executable: Program | None = None
         self.run: Callable[[list[Any]], Any] | None = None
+
+    def check_scalars(
+        self, leaves: Sequence[Any], name: str, paths: Callable[[], list[str]]
+    ) -> None:
+        """Refuse Python integers that do not fit what they meet in the function."""
+        for i, use in self.scalars.items():
+            x = leaves[i]
+            if type(x) is Tensor:
+                for dtype in use.met if is_weak(x) else ():
+                    weak_source(x, dtype)  # whoever gives the number finds out whether it fits
+                continue
+            for dtype in use.met if type(x) is int else ():
+                try:
+                    weak_dtype(x, dtype)
+                except DTypeError:
+                    raise DTypeError(
+                        f"{name}: a Python integer must fit {dtype}, which it meets in the function; got {x} for"
+                        f" {paths()[i]} [X3]"
+                    ) from None
+
+    def exact_scalars(self, leaves: Sequence[Any]) -> list[Any]:
+        """The further arguments: Python numbers, as arrays in double precision; weak tensors in it."""
+        uses = sorted((use.number, i) for i, use in self.scalars.items() if use.exact is not None)
+        return [_in_double(leaves[i]) for _, i in uses]
+
+
+def _in_double(x: Any) -> Any:
+    if type(x) is Tensor and is_weak(x):
+        dtype = as_dtype("c128" if x.dtype.kind == "complex" else "f64")
+        return convert(weak_source(x, dtype), dtype)
+    return np.asarray(x).astype(np.complex128 if type(x) is complex else np.float64)
+
+
+def is_scalar(x: Any) -> bool:
+    """Whether a leaf is a Python scalar, or stands for one in the trace that calls."""
+    return isinstance(x, SCALARS) or (type(x) is Tensor and is_weak(x))
+
+
+def stand_in(x: Any) -> Any:
+    """The number that checks are made with, for a scalar beyond the default types; None for others."""
+    if type(x) is Tensor:
+        return x.payload.scope.builder.stand_ins.get(x.payload)
+    key = leaf_key(x)
+    return None if key is type(x) else key[1]
 
 
 def without_static(

@@ -38,16 +38,14 @@ class Lowered:
         self._placement = placement
         self._grid = grid
         self.computation = entry.computation
+        if grid is not None:
+            self.computation = settled(entry.computation, grid.num_replicas, grid.num_partitions)
 
     @property
     def stablehlo_text(self) -> str:
         """The program as StableHLO."""
-        computation = eliminate_dead(self.computation)
-        grid = self._grid
-        if grid is None:
-            return to_stablehlo(computation)
-        computation = settled(computation, grid.num_replicas, grid.num_partitions)
-        return to_stablehlo(computation, module_attributes=grid.module_attributes)
+        attributes = "" if self._grid is None else self._grid.module_attributes
+        return to_stablehlo(eliminate_dead(self.computation), module_attributes=attributes)
 
     @property
     def hlo_text(self) -> str:
@@ -93,7 +91,13 @@ class Executable:
             )
         if placement is not lowered._placement:
             tensors = [put(t.numpy(), lowered._placement) for t in tensors]
-        payloads = self._program.execute([t.payload for t in (*tensors, *lowered._entry.captured)])
+        entry = lowered._entry
+        if entry.scalars:
+            entry.check_scalars(
+                signature.leaves, function._name, lambda: function._paths(signature)
+            )
+            tensors += [put(a, lowered._placement) for a in entry.exact_scalars(signature.leaves)]
+        payloads = self._program.execute([t.payload for t in (*tensors, *entry.captured)])
         results = [Tensor(p, r) for p, r in zip(self._program.placed, payloads, strict=True)]
         return tree.unflatten(lowered._entry.out_structure, results)
 

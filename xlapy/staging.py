@@ -31,6 +31,7 @@ __all__ = [
     "clear_staged",
     "composite",
     "run",
+    "scalar_class",
     "scalar_payload",
     "stage",
 ]
@@ -171,7 +172,7 @@ for _bits in range(65):
 _BOOL, _S64, _U64, _F64, _C128 = (np.dtype(n) for n in ("bool", "i8", "u8", "f8", "c16"))
 
 
-def _scalar_class(x: Any) -> tuple[Any, np.dtype[Any]]:
+def scalar_class(x: Any) -> tuple[Any, np.dtype[Any]]:
     """(stand-in, host dtype) of a Python scalar."""
     kind = type(x)
     if kind is float:
@@ -323,7 +324,7 @@ def _flat(arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
             if placement is None:
                 placement = placed.placement
         elif kind in _PYTHON_SCALARS:
-            stand_in, dtype = _scalar_class(x)
+            stand_in, dtype = scalar_class(x)
             key += (kind, stand_in)
             scalars.append((len(payloads), x, dtype))
             payloads.append(None)
@@ -351,12 +352,12 @@ def _beside_scalar(function: Callable[..., Any], table: dict[Any, Any], x: Any, 
     """Two operands of which one may be a Python scalar: those seen before are found without more ado."""
     try:
         if type(y) in _PYTHON_SCALARS:
-            stand_in, dtype = _scalar_class(y)
+            stand_in, dtype = scalar_class(y)
             placed = x.placed
             execute, out = table[placed, type(y), stand_in]
             pair = (x.payload, scalar_payload(y, dtype, placed.placement))
         elif type(x) in _PYTHON_SCALARS:
-            stand_in, dtype = _scalar_class(x)
+            stand_in, dtype = scalar_class(x)
             placed = y.placed
             execute, out = table[type(x), stand_in, placed]
             pair = (scalar_payload(x, dtype, placed.placement), y.payload)
@@ -394,7 +395,7 @@ def _general(
             if placement is None:
                 placement = x.placed.placement
         elif kind in _PYTHON_SCALARS:
-            classes[i] = found = _scalar_class(x)
+            classes[i] = found = scalar_class(x)
             key.append((kind, found[0]))
     if placement is None:
         placement = current_backend().placement
@@ -483,7 +484,7 @@ def _shorten(table: Any, args: Any, rest: Any, static: Any, leaves: Any, entry: 
             if type(x) is Tensor:
                 parts.append(x.placed)
             elif type(x) in _PYTHON_SCALARS:
-                parts += [type(x), _scalar_class(x)[0]]
+                parts += [type(x), scalar_class(x)[0]]
             else:
                 return
         table[tuple(parts)] = found

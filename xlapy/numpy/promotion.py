@@ -35,6 +35,7 @@ __all__ = [
     "operand",
     "promoted",
     "result_dtype",
+    "weak_source",
     "weak_value",
 ]
 
@@ -51,6 +52,12 @@ def is_weak(x: Tensor) -> bool:
     """Whether a traced tensor stands for a Python scalar, and so takes the type of what it meets."""
     value = x.payload
     return type(value) is Value and value.scope is not None and value in value.scope.builder.weak
+
+
+def weak_source(x: Tensor, dtype: DType) -> Tensor:
+    """What of a weak tensor to convert to an element type."""
+    source: Tensor = x.payload.scope.builder.weak_source(x, dtype)
+    return source
 
 
 def weak_value(x: Tensor) -> Any:
@@ -75,7 +82,7 @@ def as_tensor(x: Any) -> Tensor:
         default = _DEFAULTS.get(spec.dtype.kind, spec.dtype)
         if default.integer and default is not _U64:
             weak_dtype(weak_value(x), default)  # must fit
-        return convert(x, default)
+        return convert(weak_source(x, default), default)
     return x
 
 
@@ -236,6 +243,7 @@ def at_dtype(x: Any, dtype: DType) -> Tensor:
     if type(x) is Tensor:
         if not x.spec.rank and is_weak(x):
             weak_dtype(weak_value(x), dtype)  # must fit
+            x = weak_source(x, dtype)
         return convert(x, dtype)
     if dtype.integer:
         weak_dtype(x, dtype)

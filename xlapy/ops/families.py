@@ -306,7 +306,10 @@ def _converted(x: Tensor, dtype: DType) -> Tensor:
     example = stand_in if stand_in is not None else _EXAMPLES[x.dtype.kind]
     if weak_dtype(example, dtype) is not dtype:
         return x  # a float does not become an integer
-    made: Tensor = bind(lookup("convert_element_type"), x, dtype=dtype)
+    source = value.scope.builder.weak_source(x, dtype)
+    if source.dtype is dtype:
+        return source  # type: ignore[no-any-return]
+    made: Tensor = bind(lookup("convert_element_type"), source, dtype=dtype)
     return made
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -20,6 +20,32 @@ from xlapy.trace.mode import _current, annotate, bind, current_builder, using
 from xlapy.trace.op import Op, lookup
 
 __all__ = ["Traced", "XlaBuilder", "as_computation", "lift", "recording", "scalar_array", "trace"]
+
+
+# the element types in which a Python complex number and a Python float lose nothing
+_DOUBLE: Final = ("c128", "f64")
+
+
+@final
+class ScalarUse:
+    """What a program does with a Python scalar among its arguments.
+
+    Attributes
+    ----------
+    met : set of DType
+        The element types that it takes, and so has to fit.
+    exact : Value or None
+        A further parameter with the same value in double precision, once something needs it.
+    number : int
+        That of the parameter.
+    """
+
+    __slots__ = ("exact", "met", "number")
+
+    def __init__(self) -> None:
+        self.met: set[DType] = set()
+        self.exact: Value | None = None
+        self.number = -1
 
 
 @final
@@ -48,7 +74,7 @@ class XlaBuilder:
 
     __slots__ = (
         "_constants", "_sources", "_tokens", "capture_constants", "captured", "instructions",
-        "parameter_names", "parameters", "scope", "stand_ins", "thread", "weak",
+        "parameter_names", "parameters", "scalars", "scope", "stand_ins", "thread", "weak",
     )  # fmt: skip
 
     def __init__(self, name: str = "main", parent: Scope | None = None) -> None:
@@ -64,6 +90,8 @@ class XlaBuilder:
         self.weak: set[Value] = set()
         #: for some of them a value of the same sign and width, by which to check that they fit
         self.stand_ins: dict[Value, Any] = {}
+        #: those that are given anew in each call, and what is asked of them
+        self.scalars: dict[Value, ScalarUse] = {}
         self.thread = threading.get_ident()
         # id of the array -> (where its constant was recorded, the constant's value, the array)
         self._constants: dict[int, tuple[int, Value, Any]] = {}
@@ -247,6 +275,20 @@ class XlaBuilder:
             found = self.captured[id(value)] = (kept, Value(x.placed.spec, self.scope))
         return found[1]
 
+    def weak_source(self, x: Tensor, dtype: DType) -> Tensor:
+        """What to convert when a weak tensor takes an element type: a more exact parameter where there can be one."""
+        use = self.scalars.get(x.payload)
+        if use is None:
+            return x
+        use.met.add(dtype)
+        if dtype.inexact and x.dtype.inexact and dtype.name in _DOUBLE:
+            if use.exact is None:
+                kind = _DOUBLE[x.dtype.kind != "complex"]
+                use.number = len(self.parameters)
+                use.exact = self.parameter(use.number, TensorSpec((), kind)).payload
+            return Tensor(use.exact.spec, use.exact)
+        return x
+
     def shared_constant(self, array: Any) -> Tensor:
         """A constant of an array, the one recorded before if there is one: for what composed functions make up."""
         known = self._constants.get(id(array))
@@ -315,11 +357,16 @@ def scalar_array(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         dtype = as_dtype(type(x))
         if dtype.name == "s32":
             weak_dtype(x, dtype)  # must fit
-        return np.asarray(x).astype(dtype.numpy)
+        return _rounded(x, dtype)
     found = weak_dtype(x, dtype)
     if found is not dtype:
         raise DTypeError(f"a Python scalar must fit the operands' type {dtype}; got {x!r} [X3]")
-    return np.asarray(x).astype(dtype.numpy)
+    return _rounded(x, dtype)
+
+
+def _rounded(x: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    with np.errstate(over="ignore"):  # too large for the type: infinite, as for XLA
+        return np.asarray(x).astype(dtype.numpy)
 
 
 def lift(x: Any, operands: Sequence[Any] = ()) -> Tensor:
