@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from xlapy import specs
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
 from xlapy.trace.op import Op
 
-__all__ = ["Constraint", "constraints_of"]
+__all__ = ["Constraint", "constraints_of", "device_constraints_of"]
 
 _CHECKS: Final[dict[Any, type[XlapyError]]] = {
     specs.require: ConstraintError,
@@ -112,8 +112,18 @@ def constraints_of(op: Op) -> tuple[Constraint, ...]:
     ValueError
         If the label of a check cannot be read from the program text.
     """
+    return _checks_of(op.infer)
+
+
+def device_constraints_of(op: Op) -> tuple[Constraint, ...]:
+    """What the operation checks of the devices that a program is compiled for, in the order of the labels."""
+    settle = getattr(op.kernel, "settle", None)
+    return () if settle is None else _checks_of(settle)
+
+
+def _checks_of(function: Callable[..., Any]) -> tuple[Constraint, ...]:
     explorer = Explorer()
-    explorer.function(inspect.unwrap(op.infer), (), {}, complete=False)
+    explorer.function(inspect.unwrap(function), (), {}, complete=False)
 
     def place(c: Constraint) -> tuple[int, int]:
         return "ICX".find(c.label[0]), int(c.label[1:])

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from operation_reference import records, sections
-from operation_reference.constraints import Constraint, constraints_of
+from operation_reference.constraints import Constraint, constraints_of, device_constraints_of
 from operation_reference.docstrings import Docstring, first_sentence, signature_of
 from operation_reference.records import Family, families, public_functions
 from xlapy.backends.region_limits import SCALAR_REGIONS
@@ -91,11 +91,14 @@ def _record(op: Op) -> Iterator[str]:
     yield from ("| | |", "|---|---|")
     for key, value in _rows(op):
         yield f"| {key} | {_cell(value)} |"
-    constraints = _distinct(constraints_of(op))
-    if constraints:
-        yield from ("", "**Constraints**", "")
-        for c in constraints:
-            yield f"- **{c.label}** {c.sentence.markdown}: `{c.error.__name__}`"
+    for title, constraints in (
+        ("Constraints", constraints_of(op)),
+        ("Constraints on the devices of a program", device_constraints_of(op)),
+    ):
+        if constraints:
+            yield from ("", f"**{title}**", "")
+            for c in _distinct(constraints):
+                yield f"- **{c.label}** {c.sentence.markdown}: `{c.error.__name__}`"
     yield ""
 
 
@@ -126,7 +129,9 @@ def _rows(op: Op) -> Iterator[tuple[str, str]]:
     types = [
         f"{c.label}: {c.sentence.markdown}"
         for c in _distinct(constraints_of(op))
-        if c.error is DTypeError and _OF_TYPES.search(c.sentence.markdown)
+        if c.error is DTypeError
+        and _OF_TYPES.search(c.sentence.markdown)
+        and "tuples of" not in c.sentence.markdown
     ]
     yield "Element types", "; ".join(types) or "all"
     decomposition = records.decomposition_of(op)
