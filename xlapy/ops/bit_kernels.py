@@ -19,7 +19,11 @@ NARROW_INT_BITS = {
     np.dtype(ml_dtypes.uint4): 4,
 }
 _SIGNED_NARROW = {np.dtype(ml_dtypes.int2), np.dtype(ml_dtypes.int4)}
-_NARROW_FLOAT_BITS = {np.dtype(ml_dtypes.float4_e2m1fn): 4}
+_NARROW_FLOAT_BITS = {
+    np.dtype(ml_dtypes.float4_e2m1fn): 4,
+    np.dtype(ml_dtypes.float6_e2m3fn): 6,
+    np.dtype(ml_dtypes.float6_e3m2fn): 6,
+}
 _FLOAT8_E8M0FNU = np.dtype(ml_dtypes.float8_e8m0fnu)
 _FNUZ = {
     np.dtype(ml_dtypes.float8_e4m3fnuz),

@@ -16,6 +16,7 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from . import elementwise_kernels as kernels
+from .bit_compositions import bits_of_parts, from_bits, to_bits
 from .families import INEXACT, document, unary, write_composed
 from .rules import batch_elementwise, constant_like, linear, zero
 
@@ -143,6 +144,17 @@ def infer_bitcast_convert(x: TensorSpec, *, dtype: DType) -> TensorSpec:
     return TensorSpec(x.shape[:-1], dtype, x.dynamic)
 
 
+def _write_bitcast_convert(writer: Writer, instruction: Any) -> None:
+    """XLA dies of wider complex numbers, has no narrower ones, and takes truth values for bytes."""
+    given, made = instruction.operands[0].spec.dtype, instruction.results[0].spec.dtype
+    kinds = {given.kind, made.kind}
+    if given is made or 6 in (given.bits, made.bits) or kinds.isdisjoint(("complex", "bool")):
+        _write(writer, instruction)
+        return
+    way = bits_of_parts if "complex" in kinds else to_bits if made.kind == "bool" else from_bits
+    write_composed(writer, instruction, lambda x: way(x, made))
+
+
 def _read_bitcast_convert(reader: Reader, operation: Any) -> Any:
     spec: Any = reader.result_specs(operation)[0]
     return bind(bitcast_convert_type_op, *reader.operands(operation), dtype=spec.dtype)
@@ -152,7 +164,7 @@ bitcast_convert_type_op: Op = register(Op(
     name="bitcast_convert_type",
     section="BitcastConvertType",
     infer=infer_bitcast_convert,
-    hlo=Hlo("stablehlo.bitcast_convert", write=_write, read=_read_bitcast_convert),
+    hlo=Hlo("stablehlo.bitcast_convert", write=_write_bitcast_convert, read=_read_bitcast_convert),
     kernel=lambda x, *, dtype, out: kernels.bitcast_convert(x, dtype.numpy),
     ad=zero,
     batch=batch_elementwise,

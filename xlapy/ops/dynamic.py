@@ -110,7 +110,11 @@ def get_dimension_size(operand: Any, dimension: int) -> Tensor:
 def infer_set_dimension_size(
     x: TensorSpec, size: TensorSpec, *, dimension: int, varies: bool
 ) -> TensorSpec:
-    """X1 to X4; the StableHLO specification leaves it out."""
+    """X1 to X4; the StableHLO specification leaves it out.
+
+    The size has to be within the bound: `set_dimension_size` and the reader see to it. XLA takes any size for true, so
+    that a larger one would be what `get_dimension_size` gives and what a concatenation goes by.
+    """
     require_array(x, "I1")
     require_array(size, "I2", "the size")
     require_dtype(size.dtype is SIZE, "X1", "the size must be of type s32", size)
