@@ -252,7 +252,7 @@ def select(pred: np.ndarray[Any, np.dtype[np.bool]], a: Array, b: Array) -> Arra
     kind = np.dtype(f"i{a.itemsize}")
     mask = np.negative(pred.view(np.int8)).astype(kind, copy=False)
     old = b.view(kind)
-    bits = np.bitwise_xor(a.view(kind), old)
+    bits: Array = np.bitwise_xor(a.view(kind), old)
     bits &= mask
     bits ^= old
     return bits.view(a.dtype)

@@ -22,6 +22,10 @@ Array = np.ndarray[Any, Any]
 _SMALL: Final = 1 << 15
 _EXACT: Final = 1 << 53  # integers up to this size are exact in float64
 _HALF: Final = 16
+#: so many multiplications BLAS does in one thread
+_ONE_THREAD: Final = 1 << 19
+#: matrices are thin where the two smaller of their three sizes have at most this product
+_THIN: Final = 1 << 13
 
 
 @functools.cache
@@ -72,11 +76,51 @@ def product(x: Array, y: Array, dtype: DType) -> Array:
         return _of_integers(x, y, dtype)
     if dtype.kind == "bool":
         # Any product that is true; float32 counts exactly enough to be nonzero.
-        found: Array = np.matmul(x.astype(np.float32), y.astype(np.float32)) > 0
-        return found
+        counts: Array = _matmul(x.astype(np.float32), y.astype(np.float32))
+        return counts > 0
     wide: Any = np.dtype(np.float32) if dtype.real and dtype.bits < 32 else dtype.numpy
-    found = np.matmul(convert(x, wide), convert(y, wide))
+    found = _matmul(convert(x, wide), convert(y, wide))
     return found if found.dtype == dtype.numpy else convert(found, dtype.numpy)
+
+
+def _matmul(x: Array, y: Array) -> Array:
+    """``x @ y`` of floats, that of long thin matrices in pieces.
+
+    BLAS divides it among threads, which wait for each other several times; where other programs use the processors too,
+    that can take a hundred times as long as the product. One thread is not slower where it does piece after piece.
+    """
+    (m, k), n = x.shape[-2:], y.shape[-1]
+    longest = max(m, k, n)
+    thickness = m * k * n // max(longest, 1)
+    if thickness > _THIN or thickness * longest <= 2 * _ONE_THREAD:
+        found: Array = np.matmul(x, y)
+        return found
+    size = _ONE_THREAD // thickness
+    whole = longest - longest % size
+    if longest == k:
+        rest = np.matmul(x[..., whole:], y[..., whole:, :])
+        pieces = np.matmul(_columns(x, whole, size), _rows(y, whole, size))
+        total: Array = np.add.reduce(pieces, axis=-3)
+        return np.add(total, rest, out=total)
+    lead = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    made = np.empty((*lead, m, n), np.result_type(x, y))
+    if longest == m:
+        np.matmul(_rows(x, whole, size), y[..., None, :, :], out=_rows(made, whole, size))
+        np.matmul(x[..., whole:, :], y, out=made[..., whole:, :])
+    else:
+        np.matmul(x[..., None, :, :], _columns(y, whole, size), out=_columns(made, whole, size))
+        np.matmul(x, y[..., whole:], out=made[..., whole:])
+    return made
+
+
+def _rows(x: Array, count: int, size: int) -> Array:
+    """The first rows of matrices as a stack of pieces, in place."""
+    return x[..., :count, :].reshape((*x.shape[:-2], count // size, size, x.shape[-1]))
+
+
+def _columns(x: Array, count: int, size: int) -> Array:
+    """The first columns of matrices as a stack of pieces, in place."""
+    return x[..., :count].reshape((*x.shape[:-1], count // size, size)).swapaxes(-3, -2)
 
 
 def _of_integers(x: Array, y: Array, dtype: DType) -> Array:
@@ -85,7 +129,7 @@ def _of_integers(x: Array, y: Array, dtype: DType) -> Array:
     bits = _bits(x), _bits(y)
     small = x.size * y.shape[-1] < _SMALL
     if not small and size << sum(bits) < _EXACT:
-        return _wrapped(np.matmul(x.astype(np.float64), y.astype(np.float64)), dtype)
+        return _wrapped(_matmul(x.astype(np.float64), y.astype(np.float64)), dtype)
     wide = np.dtype(np.int64)
     a, b = convert(x, wide), convert(y, wide)
     if not small and dtype.bits <= 32 and size << (2 * _HALF) < _EXACT:
@@ -93,9 +137,9 @@ def _of_integers(x: Array, y: Array, dtype: DType) -> Array:
         # Only the lowest 32 bits of the sum count, so the halves need no sign.
         high_a, high_b = (a >> _HALF) & 0xFFFF, (b >> _HALF) & 0xFFFF
         fa, fb = low_a.astype(np.float64), low_b.astype(np.float64)
-        low = np.matmul(fa, fb).astype(np.int64)
-        middle = np.matmul(high_a.astype(np.float64), fb).astype(np.int64)
-        middle += np.matmul(fa, high_b.astype(np.float64)).astype(np.int64)
+        low = _matmul(fa, fb).astype(np.int64)
+        middle = _matmul(high_a.astype(np.float64), fb).astype(np.int64)
+        middle += _matmul(fa, high_b.astype(np.float64)).astype(np.int64)
         return _wrapped_integers(low + (middle << _HALF), dtype)
     if small or dtype.bits == 64:
         return _wrapped_integers(np.matmul(a, b), dtype)
