@@ -35,6 +35,7 @@ INCOMPARABLE: Mapping[str, str] = {
     "infeed": LACKS["stablehlo.infeed"],
     "outfeed": LACKS["stablehlo.outfeed"],
     "python_callback": "a Python function has no form in text",
+    "ragged_all_to_all": LACKS["stablehlo.custom_call"],
     "recv": LACKS["stablehlo.recv"],
     "rng_bit_generator": LACKS["stablehlo.rng_bit_generator"],
     "rng_normal": LACKS["stablehlo.rng"],

@@ -59,11 +59,18 @@ class Capabilities:
     scalar_regions : mapping
         From the name of an operation whose computations must be plain arithmetic on scalars, to the operations holding
         computations that these may call all the same.
+    reductions : mapping
+        From the name of an operation that collectives may reduce by to the kinds of elements for which they do; empty
+        where there are no limits.
+    fewest_bits : mapping
+        From the name of an operation to the fewest bits of an element that it is there for.
     """
 
     missing_ops: Mapping[str, str] = field(default_factory=dict)
     missing_dtypes: frozenset[str] = frozenset()
     scalar_regions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    reductions: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    fewest_bits: Mapping[str, int] = field(default_factory=dict)
 
 
 class Executable(abc.ABC):

@@ -10,14 +10,14 @@ import numpy as np
 
 from xlapy import tree
 from xlapy.backends.base import Backend, CompileOptions, Executable
-from xlapy.backends.region_limits import refused_within
+from xlapy.backends.region_limits import refused_within, replacement
 from xlapy.backends.registry import current_backend
 from xlapy.errors import BackendError, TracingError, UnsupportedOpError, XlapyError
 from xlapy.source import caller
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import XlaBuilder, host_array, lift
-from xlapy.trace.computation import Computation, Instruction, subcomputations
+from xlapy.trace.computation import Computation, subcomputations
 from xlapy.trace.mode import annotate, set_eager
 from xlapy.trace.op import Op
 from xlapy.trace.process_grid import settled
@@ -201,17 +201,9 @@ def compile_checked(
     computation = settled(computation, options.num_replicas, options.num_partitions)
     backend: Backend = placement.backend
     capabilities = backend.capabilities
-    missing, regions = capabilities.missing_ops, capabilities.scalar_regions
-    if missing or regions:
-
-        def instead(i: Instruction) -> Callable[..., Any] | None:
-            lacks = i.op.name in missing or (
-                i.op.name in regions and refused_within(i, regions) is not None
-            )
-            return i.op.hlo.decomposition if lacks else None
-
+    if capabilities.missing_ops or capabilities.scalar_regions:
         # What a backend lacks is composed of what it has, where the operation says how.
-        computation = expand(computation, instead)
+        computation = expand(computation, lambda i: replacement(i, capabilities))
     check_supported(computation, backend)
     return backend.compile(computation, options)
 

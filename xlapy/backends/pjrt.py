@@ -14,7 +14,7 @@ import numpy as np
 from xlapy import _jaxlib
 from xlapy.backends.base import Backend, Capabilities, CompileOptions, Executable
 from xlapy.backends.meetings import require_meetings
-from xlapy.backends.region_limits import SCALAR_REGIONS
+from xlapy.backends.region_limits import FEWEST_BITS, REDUCTIONS, SCALAR_REGIONS
 from xlapy.errors import BackendError, UnsupportedOpError
 from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.tensor import Placed, Placement
@@ -45,6 +45,8 @@ MISSING_OPS: Final[dict[str, dict[str, str]]] = {
             ),
             "bound the sizes, or use the interpreter",
         ),
+        # where partitions are told apart XLA takes it for ambiguous
+        "partition_id": "pass the number as an argument",
     },
     "cpu": {
         "collective_broadcast": "use collective_permute or all_gather",
@@ -147,7 +149,11 @@ class Pjrt(Backend):
         self._kept: OrderedDict[tuple[str, tuple[int, ...]], tuple[Any, _Run]] = OrderedDict()
         kind = _jaxlib.platform(self._client)[0]
         self._capabilities = Capabilities(
-            {**MISSING_OPS["*"], **MISSING_OPS.get(kind, {})}, MISSING_DTYPES, SCALAR_REGIONS
+            {**MISSING_OPS["*"], **MISSING_OPS.get(kind, {})},
+            MISSING_DTYPES,
+            SCALAR_REGIONS,
+            REDUCTIONS.get(kind, REDUCTIONS["*"]),
+            FEWEST_BITS.get(kind, {}),
         )
         self._is_cpu = kind == "cpu"
 

@@ -1,18 +1,31 @@
-"""What compilers take as the computation of a reduction, a sort or the like.
+"""What compilers take as the computation of a reduction, a sort or the like, and for which elements.
 
 XLA emits such computations into the loops of fused kernels. With a loop, a sort or a call of a library in one it
-aborts the process, on every platform that was tried; what is listed here it compiles.
+aborts the process, on every platform that was tried; what is listed here it compiles. Across devices it reduces by few
+operations only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
+from xlapy.backends.base import Capabilities
+from xlapy.dtypes import as_dtype
 from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Computation, Instruction, subcomputations
+from xlapy.trace.mode import bind
+from xlapy.trace.op import Op, lookup
 
-__all__ = ["SCALAR_REGIONS", "is_scalar_program", "refused_within"]
+__all__ = [
+    "FEWEST_BITS",
+    "REDUCTIONS",
+    "SCALAR_REGIONS",
+    "is_scalar_program",
+    "refused_within",
+    "replacement",
+]
 
 _CALLS: Final = frozenset({"case", "call", "composite_call"})
 
@@ -26,6 +39,30 @@ SCALAR_REGIONS: Final[Mapping[str, frozenset[str]]] = {
     "map": frozenset({"case"}),
     "all_reduce": frozenset(),
     "reduce_scatter": frozenset(),
+}
+
+_NUMBERS: Final = frozenset({"bool", "int", "uint", "float", "complex"})
+_INTEGERS: Final = frozenset({"bool", "int", "uint"})
+_TRUTH_VALUES: Final = dict.fromkeys(("and", "or"), frozenset({"bool"}))
+
+#: by platform, what XLA reduces by across devices and the kinds of elements for which it does
+REDUCTIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
+    "*": {
+        **dict.fromkeys(("add", "mul"), _NUMBERS),
+        **dict.fromkeys(("max", "min"), _INTEGERS | {"float"}),
+        **_TRUTH_VALUES,
+    },
+    # The maximum of floats loses nan there.
+    "cpu": {
+        **dict.fromkeys(("add", "mul"), _NUMBERS),
+        **dict.fromkeys(("max", "min"), _INTEGERS),
+        **_TRUTH_VALUES,
+    },
+}
+
+#: by platform, operations that are there only for elements of so many bits; with fewer the process may be aborted
+FEWEST_BITS: Final[Mapping[str, Mapping[str, int]]] = {
+    "cpu": dict.fromkeys(("all_reduce", "all_to_all", "concatenate", "reduce_scatter"), 4)
 }
 
 #: operations that may be applied to arrays there
@@ -80,3 +117,58 @@ def refused_within(
         if not is_scalar_program(computation, calls):
             return next(i.op.name for i in computation.instructions if not _is_plain(i, calls))
     return None
+
+
+def replacement(instruction: Instruction, capabilities: Capabilities) -> Callable[..., Any] | None:
+    """What computes the same of operations that a backend has, where it lacks one as it stands in an instruction."""
+    op = instruction.op
+    regions = capabilities.scalar_regions
+    narrow = _is_narrow(instruction, capabilities.fewest_bits)
+    lacks = (
+        narrow
+        or op.name in capabilities.missing_ops
+        or (op.name in regions and refused_within(instruction, regions) is not None)
+        or (
+            op.name in _ACROSS_DEVICES
+            and bool(capabilities.reductions)
+            and not _is_reduction(instruction, capabilities.reductions)
+        )
+    )
+    if not lacks:
+        return None
+    if narrow and op.hlo.decomposition is None:
+        return partial(_in_bytes, op)
+    return op.hlo.decomposition
+
+
+def _is_narrow(instruction: Instruction, fewest_bits: Mapping[str, int]) -> bool:
+    bits = fewest_bits.get(instruction.op.name)
+    return bits is not None and any(
+        type(v.spec) is TensorSpec and v.spec.dtype.bits < bits for v in instruction.operands
+    )
+
+
+def _in_bytes(op: Op, *xs: Any, **params: Any) -> Any:
+    """An operation that moves elements, by way of integers of eight bits."""
+    convert, dtype = lookup("convert_element_type"), xs[0].spec.dtype
+    wide = as_dtype("s8" if dtype.kind == "int" else "u8")
+    moved = bind(op, *[bind(convert, x, dtype=wide) for x in xs], **params)
+    return bind(convert, moved, dtype=dtype)
+
+
+_ACROSS_DEVICES: Final = frozenset({"all_reduce", "reduce_scatter"})
+
+
+def _is_reduction(instruction: Instruction, reductions: Mapping[str, frozenset[str]]) -> bool:
+    """Whether the computation is one operation that a collective may reduce by."""
+    body: Computation = instruction.params["computation"]
+    if len(body.instructions) != 1:
+        return False
+    (inner,) = body.instructions
+    spec = body.parameters[0].spec
+    return (
+        inner.results == body.results
+        and set(inner.operands) == set(body.parameters)
+        and type(spec) is TensorSpec
+        and spec.dtype.kind in reductions.get(inner.op.name, ())
+    )

@@ -8,6 +8,9 @@ from xlapy.ops.accuracy import (
 from xlapy.ops.callbacks import python_callback
 from xlapy.ops.calls import call, composite_call
 from xlapy.ops.channels import recv, recv_done, send, send_done
+from xlapy.ops.collective_permute import collective_broadcast, collective_permute
+from xlapy.ops.collective_reductions import all_reduce, cross_replica_sum, reduce_scatter
+from xlapy.ops.collectives import all_gather, all_to_all
 from xlapy.ops.comparison import (
     compare,
     eq,
@@ -43,6 +46,7 @@ from xlapy.ops.conversion import (
 from xlapy.ops.convolution import ConvolutionDimensionNumbers
 from xlapy.ops.creation import constant, iota
 from xlapy.ops.custom import custom_call, register_custom_call
+from xlapy.ops.device_ids import partition_id, replica_id
 from xlapy.ops.dot_algorithm import DotAlgorithm
 from xlapy.ops.dynamic import dynamic_reshape, get_dimension_size, set_dimension_size
 from xlapy.ops.dynamic_convolution import dynamic_conv
@@ -103,6 +107,7 @@ from xlapy.ops.joining import concat_in_dim, concatenate, pad
 from xlapy.ops.linalg import cholesky, triangular_solve
 from xlapy.ops.mapping import map
 from xlapy.ops.normalization import batch_norm_grad, batch_norm_inference, batch_norm_training
+from xlapy.ops.ragged_all_to_all import ragged_all_to_all
 from xlapy.ops.ragged_dot import RaggedDotDimensionNumbers, ragged_dot
 from xlapy.ops.reduction import (
     argmax,

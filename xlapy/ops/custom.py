@@ -148,8 +148,19 @@ def layout_text(layout: Layout) -> str:
     return f"dense<{list(layout) if layout else ''}> : tensor<{len(layout)}xindex>"
 
 
+_target_readers: Final[dict[str, Callable[..., Any]]] = {}
+
+
+def register_target_reader(target: str, read: Callable[..., Any]) -> None:
+    """Say how the custom calls of a target are read that spell an operation which StableHLO lacks."""
+    _target_readers[target] = read
+
+
 def read_custom_call(reader: Reader, operation: Any) -> Any:
     """One result that is a tuple, as HLO has it, stands for several."""
+    target = STRING.parse(reader.attribute(operation, "call_target_name"))
+    if target in _target_readers:
+        return _target_readers[target](reader, operation)
     specs = tuple(reader.result_specs(operation))
     packed = len(specs) == 1 and type(specs[0]) is TupleSpec
     results = specs[0].elements if packed else specs  # type: ignore[union-attr]
@@ -163,7 +174,7 @@ def read_custom_call(reader: Reader, operation: Any) -> Any:
     outs = bind(
         custom_call_op,
         *reader.operands(operation),
-        call_target_name=STRING.parse(reader.attribute(operation, "call_target_name")),
+        call_target_name=target,
         results=tuple(results),
         has_side_effect=BOOL.parse(reader.attribute(operation, "has_side_effect")),
         backend_config=text,
