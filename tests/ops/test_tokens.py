@@ -11,6 +11,7 @@ import pytest
 import xlapy
 from xlapy import ops
 from xlapy.backends.interpreter import Interpreter
+from xlapy.backends.pjrt import Pjrt
 from xlapy.errors import BackendError, DTypeError, NotDifferentiableError, UnsupportedOpError
 from xlapy.specs import TokenSpec
 from xlapy.trace.builder import trace
@@ -496,3 +497,13 @@ def test_a_custom_call_takes_and_gives_tokens():
         xlapy.grad(lambda x: (f(x, ops.create_token()), x)[1])(
             1.0
         )  # an error before it is compiled
+
+
+def test_replicated_functions_use_outer_tokens():
+    """On another device a token is what it is on the first."""
+    for backend in (Interpreter(), Pjrt("cpu", num_devices=2)):
+        with xlapy.use_backend(backend):
+            token = ops.create_token()
+            f = lambda x, t=token: (ops.after_all([t]), ops.add(x, 1.0))[1]  # noqa: E731
+            found = xlapy.replicate(f, num_replicas=2)(np.float32([1, 2]))
+            np.testing.assert_array_equal(found.numpy(), [2, 3])

@@ -190,6 +190,8 @@ class Backend(abc.ABC):
 
     def copy(self, payload: Any, device: Any) -> Any:
         """A copy of a payload on another device of this backend."""
+        if payload is None:
+            return self.token()
         array = self.get(payload)
         return self.put(array, TensorSpec(array.shape, array.dtype), device)
 

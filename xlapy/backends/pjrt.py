@@ -204,7 +204,7 @@ class Pjrt(Backend):
 
     def copy(self, payload: Any, device: Any) -> Any:
         """A copy of a buffer on another device of this backend."""
-        return _jaxlib.copy_to(payload, device)
+        return None if payload is None else _jaxlib.copy_to(payload, device)
 
     def group(self, count: int, first: Any = None) -> Sequence[Any]:
         """The devices of a program over several: the first ones from `first` on."""
