@@ -22,7 +22,7 @@ help:
 	@echo "make demo    train a small model on handwritten digits, export it, run it on two backends"
 	@echo "make test    run the test suite"
 	@echo "make lint    check style and types"
-	@echo "make bench   measure the budgets beside jax"
+	@echo "make bench   measure the budgets beside jax, and the interpreter beside XLA"
 	@echo "make docs    write the operation reference to docs, the API reference to build/docs"
 	@echo "make clean   remove $(VENV) and everything built"
 
@@ -39,6 +39,7 @@ lint: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-test
 	@$(BIN)/python benchmarks/budgets.py
+	@$(BIN)/python benchmarks/interpreter.py
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/generate.py
