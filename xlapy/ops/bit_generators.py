@@ -81,20 +81,19 @@ def three_fry_bits(state: Array, shape: Ints, bits: int) -> tuple[Array, Array]:
     Numbers of 64 bits take a block each. Narrower ones take half of one, of which all 32 bits are given.
     """
     key, first = state[:1], state[1:]
-    halves, place = list(shape), -1
-    if bits < 64 and shape:
-        place = split_dimension(shape)
-        halves[place] = -(-shape[place] // 2)
-    blocks = math.prod(halves)
+    place = split_dimension(shape) if shape else 0
+    before, after = math.prod(shape[:place]), math.prod(shape[place + 1 :])
+    half = -(-shape[place] // 2) if shape else 1
+    blocks = math.prod(shape) if bits == 64 else before * half * after
     x, y = threefry2x32(key, first + np.arange(blocks, dtype=_U64))
-    after = np.concatenate([key, first + _U64(blocks)])
     if bits == 64:
-        return after, _joined(x, y).reshape(shape)
-    if place < 0:  # a scalar has no place for the second word
-        return after, x.reshape(shape)
-    pairs = np.stack([x.reshape(halves), y.reshape(halves)], axis=place + 1)
-    halves[place] *= 2
-    return after, pairs.reshape(halves)[tuple(slice(n) for n in shape)]
+        words = _joined(x, y)
+    elif shape:
+        pairs = np.stack([w.reshape((before, half, after)) for w in (x, y)], axis=2)
+        words = pairs.reshape((before, 2 * half, after))[:, : shape[place]]
+    else:  # a scalar has no place for the second word
+        words = x
+    return np.concatenate([key, first + _U64(blocks)]), words.reshape(shape)
 
 
 # --- philox -------------------------------------------------------------------------------------------------------
