@@ -13,8 +13,8 @@ from xlapy.backends.registry import get_backend
 from xlapy.errors import BackendError, UnsupportedOpError
 
 KINDS: dict[str, Callable[[], Any]] = {
-    "pjrt of 4 devices": lambda: Pjrt("cpu", num_devices=4),
-    "interpreter of 4 devices": lambda: Interpreter(4),
+    "test-pjrt-4": lambda: Pjrt("cpu", num_devices=4),
+    "test-interpreter-4": lambda: Interpreter(4),
 }
 for _name, _factory in KINDS.items():
     xlapy.register_backend(_name, _factory)
@@ -35,13 +35,13 @@ def places(request: pytest.FixtureRequest) -> list[Any]:
 
 
 def test_devices_are_listed_and_named() -> None:
-    assert len(xlapy.devices("pjrt of 4 devices")) == 4
-    assert xlapy.devices("interpreter of 4 devices") == [f"interpreter:{i}" for i in range(4)]
+    assert len(xlapy.devices("test-pjrt-4")) == 4
+    assert xlapy.devices("test-interpreter-4") == [f"interpreter:{i}" for i in range(4)]
 
 
 def test_tensors_are_made_on_a_device_of_any_backend() -> None:
     """Also of one that is not the current one."""
-    for device in xlapy.devices("pjrt of 4 devices"):
+    for device in xlapy.devices("test-pjrt-4"):
         for x in (
             on(device),
             xlapy.zeros(2, device=device),
@@ -50,7 +50,7 @@ def test_tensors_are_made_on_a_device_of_any_backend() -> None:
             xlapy.asarray([1, 2]).to(device),
         ):
             assert x.device is device
-            assert x.backend is get_backend("pjrt of 4 devices")
+            assert x.backend is get_backend("test-pjrt-4")
 
 
 def test_tensors_move(places: list[Any]) -> None:
@@ -128,7 +128,7 @@ MIXING: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize("name", MIXING)
 def test_data_never_moves_by_itself(name: str, places: list[Any]) -> None:
-    for other in (places[2], place("pjrt of 4 devices", 3), get_backend("interpreter").placement):
+    for other in (places[2], place("test-pjrt-4", 3), get_backend("interpreter").placement):
         with pytest.raises(BackendError, match=r"must lie (on one device|where its arguments do)"):
             MIXING[name](on(places[1]), on(other))
 

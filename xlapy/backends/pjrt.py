@@ -45,8 +45,6 @@ MISSING_OPS: Final[dict[str, dict[str, str]]] = {
             ),
             "bound the sizes, or use the interpreter",
         ),
-        # where partitions are told apart XLA takes it for ambiguous
-        "partition_id": "pass the number as an argument",
     },
     "cpu": {
         "collective_broadcast": "use collective_permute or all_gather",
