@@ -251,6 +251,14 @@ def register_custom_call(
     Notes
     -----
     XLA does not check what an untyped function is called with: a wrong one can end the process.
+
+    Examples
+    --------
+    >>> from xlapy import ops
+    >>> ops.register_custom_call("example.twice", lambda x, *, out, attributes: x + x)
+    >>> with xlapy.use_backend("interpreter"):
+    ...     ops.custom_call("example.twice", [ops.constant([1.0, 2.0])], "f32[2]")
+    Tensor([2., 4.], f32[2])
     """
     if function is not None:
         if name in _functions and _functions[name] is not function:
