@@ -195,3 +195,11 @@ def test_links_lead_somewhere(name: str) -> None:
         if page is None or (anchor and anchor not in headings):
             lost.append(f"{target}#{anchor}")
     assert lost == []
+
+
+def test_pages_are_those_that_the_records_make() -> None:
+    written = {str(p.relative_to(DOCS)): p.read_text() for p in DOCS.rglob("*.md")}
+    stale = sorted(n for n in {*written, *PAGES} if written.get(n) != PAGES.get(n))
+    assert stale == [], (
+        "the operation reference is not current: run make docs, or python docs/generate.py"
+    )
