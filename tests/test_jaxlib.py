@@ -564,26 +564,6 @@ def test_the_reference_interpreter_is_exact() -> None:
     assert found.tobytes() == array.tobytes()
 
 
-def test_the_reference_interpreter_runs_several_devices() -> None:
-    text = """
-    func.func @main(%a: tensor<2xcomplex<f32>>) -> (tensor<2xcomplex<f32>>, tensor<ui32>) {
-      %0 = "stablehlo.all_reduce"(%a) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
-        ^bb0(%x: tensor<complex<f32>>, %y: tensor<complex<f32>>):
-          %s = stablehlo.add %x, %y : tensor<complex<f32>>
-          stablehlo.return %s : tensor<complex<f32>>
-      }) : (tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>>
-      %1 = stablehlo.partition_id : tensor<ui32>
-      return %0, %1 : tensor<2xcomplex<f32>>, tensor<ui32>
-    }"""
-    arrays = [[np.array([i, 1j], np.complex64)] for i in range(4)]
-    found = _jaxlib.evaluate_grid(_jaxlib.parse(text), arrays, 2)
-    assert [[a.tolist() for a in device] for device in found] == [
-        [[2, 2j], 0], [[4, 2j], 1], [[2, 2j], 0], [[4, 2j], 1]
-    ]  # fmt: skip
-    assert found[0][0].dtype == np.complex64
-    assert found[0][1].dtype == np.uint32
-
-
 # --- beside and without jax -----------------------------------------------------------------------
 
 USE = """
