@@ -34,13 +34,15 @@ class Placement:
     sharding : Sharding or None
     """
 
-    __slots__ = ("_placed", "backend", "device", "sharding")
+    __slots__ = ("_placed", "backend", "device", "putters", "sharding")
 
     def __init__(self, backend: Any, device: Any = None, sharding: Any = None) -> None:
         self.backend = backend
         self.device = device
         self.sharding = sharding
         self._placed: dict[Spec, Placed] = {}
+        #: (shape, numpy's dtype) -> where such arrays are then, and what copies them there
+        self.putters: dict[Any, tuple[Placed, Callable[[Any], Any]]] = {}
 
     def of(self, spec: Spec) -> Placed:
         """The one `Placed` of a spec here."""

@@ -28,6 +28,7 @@ from xlapy._jaxlib.arrays import (
     placement,
     put,
     put_shards,
+    putter,
     shards,
 )
 from xlapy._jaxlib.clients import (
@@ -125,6 +126,7 @@ __all__ = [
     "plugin_identity",
     "put",
     "put_shards",
+    "putter",
     "refine_shapes",
     "register_lapack",
     "register_target",

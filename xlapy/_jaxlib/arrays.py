@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,22 @@ def put(array: Array, device: Device, borrow: bool = False) -> Buffer:
         aval(array.shape, array.dtype), where, [array], on, True,
         enable_x64=True, host_buffer_semantics=_BORROW if borrow else _COPY_NOW,
     )  # fmt: skip
+
+
+def putter(
+    shape: tuple[int, ...], dtype: np.dtype[Any], device: Device
+) -> Callable[[Array], Buffer]:
+    """`put` for arrays of one shape and native dtype: what depends on those is looked up once."""
+    if dtype not in _DTYPES:
+        return lambda array: put(array, device)
+    (where, on), like = _single(device), aval(shape, dtype)
+
+    def copy(array: Array) -> Buffer:
+        return _batched_device_put(
+            like, where, [array], on, True, enable_x64=True, host_buffer_semantics=_COPY_NOW
+        )
+
+    return copy
 
 
 def put_shards(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -64,6 +64,8 @@ class Capabilities:
         where there are no limits.
     fewest_bits : mapping
         From the name of an operation to the fewest bits of an element that it is there for.
+    overwrites_inputs : bool
+        Whether a scatter goes wrong if its operands are one array; see `xlapy.backends.shared_operands`.
     """
 
     missing_ops: Mapping[str, str] = field(default_factory=dict)
@@ -71,6 +73,7 @@ class Capabilities:
     scalar_regions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reductions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     fewest_bits: Mapping[str, int] = field(default_factory=dict)
+    overwrites_inputs: bool = False
 
 
 class Executable(abc.ABC):
@@ -137,6 +140,10 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def put(self, array: np.ndarray[Any, Any], spec: TensorSpec, device: Any = None) -> Any:
         """A payload holding a copy of a host array, which is contiguous and in the machine's byte order."""
+
+    def putter(self, spec: TensorSpec, device: Any = None) -> Callable[[np.ndarray[Any, Any]], Any]:
+        """`put` for arrays of one spec: the leanest callable there is."""
+        return lambda array: self.put(array, spec, device)
 
     @abc.abstractmethod
     def get(self, payload: Any) -> np.ndarray[Any, Any]:

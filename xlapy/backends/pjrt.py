@@ -152,6 +152,7 @@ class Pjrt(Backend):
             SCALAR_REGIONS,
             REDUCTIONS.get(kind, REDUCTIONS["*"]),
             FEWEST_BITS.get(kind, {}),
+            overwrites_inputs=kind == "cpu",
         )
         self._is_cpu = kind == "cpu"
 
@@ -178,6 +179,11 @@ class Pjrt(Backend):
     def put(self, array: np.ndarray[Any, Any], spec: TensorSpec, device: Any = None) -> Any:
         """A buffer holding a copy of the array."""
         return _jaxlib.put(array, self._default if device is None else device)
+
+    def putter(self, spec: TensorSpec, device: Any = None) -> Callable[[np.ndarray[Any, Any]], Any]:
+        """What copies arrays of one shape and element type to a device."""
+        where = self._default if device is None else device
+        return _jaxlib.putter(spec.shape, spec.dtype.numpy, where)
 
     def get(self, payload: Any) -> np.ndarray[Any, Any]:
         """The values, read-only and without a copy where the device's memory can be read."""
