@@ -46,7 +46,7 @@ ERRORS = [
     ErrorCase("compare", ["f32[<=3]", "f32[3]"], LESS, "C2", "dynamic"),
     ErrorCase("compare", ["token[]", "token[]"], LESS, "I1", "arrays"),
     ErrorCase("compare", [TOKEN, TOKEN], LESS, "I1", "arrays"),
-    ErrorCase("compare", ["f32[3]", "(f32[3])"], LESS, "I1", "arrays"),
+    ErrorCase("compare", ["f32[3]", "(f32[3])"], LESS, "I2", "arrays"),
     ErrorCase("compare", ["f32[3]", "f32[3]"], {"comparison_direction": "XX"}, "I3", "one of EQ"),
     ErrorCase("compare", ["c64[3]", "c64[3]"], LESS, "X1", "no order"),
     *[

@@ -131,7 +131,7 @@ ERRORS = [
     *[ErrorCase(n, ["s32[3]", "s32[4]"], {}, "C1", "of one shape") for n in BITWISE],
     *[ErrorCase(n, ["s32[3]", "u32[3]"], {}, "C1", "of one element type") for n in BITWISE],
     *[ErrorCase(n, ["token[]", "token[]"], {}, "I1", "must be arrays") for n in BINARY + BITWISE],
-    *[ErrorCase(n, ["f32[3]", "(f32[3])"], {}, "I1", "must be arrays") for n in BINARY],
+    *[ErrorCase(n, ["f32[3]", "(f32[3])"], {}, "I2", "must be arrays") for n in BINARY],
     *[ErrorCase(n, ["f32[3]", "f32[3]"], {}, "I1", "of kind") for n in BITWISE],
     *[ErrorCase(n, ["pred[3]", "pred[3]"], {}, "I1", "of kind") for n in ("sub", "div", "rem", "pow")],
     ErrorCase("rem", ["c64[3]", "c64[3]"], {}, "I1", "of kind int, uint, float"),

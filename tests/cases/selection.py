@@ -53,8 +53,8 @@ TOKEN = TokenSpec()
 ERRORS = [
     ErrorCase("select", ["s32[3]", "f32[3]", "f32[3]"], {}, "I1", "truth values"),
     ErrorCase("select", ["token[]", "f32[3]", "f32[3]"], {}, "I1", "truth values"),
-    ErrorCase("select", ["pred[]", "token[]", "f32[3]"], {}, "I1", "arrays"),
-    ErrorCase("select", ["pred[]", "token[]", "token[]"], {}, "I1", "arrays"),
+    ErrorCase("select", ["pred[]", "token[]", "f32[3]"], {}, "I2", "arrays"),
+    ErrorCase("select", ["pred[]", "f32[3]", "token[]"], {}, "I3", "arrays"),
     ErrorCase("select", ["pred[]", TOKEN, TOKEN], {}, "I2", "arrays"),
     ErrorCase("select", ["pred[2]", "f32[3]", "f32[3]"], {}, "C1", "scalar or"),
     ErrorCase("select", ["pred[3]", "f32[<=3]", "f32[<=3]"], {}, "C1", "scalar or"),

@@ -114,5 +114,6 @@ ERRORS = [
     *[ErrorCase(n, ["f32[3]", "f64[3]"], {}, "C1", "one element type") for n in ("polygamma", "zeta")],
     *[ErrorCase(n, ["s32[3]", "s32[3]"], {}, "I1", "of kind float") for n in ("polygamma", "zeta")],
     *[ErrorCase(n, ["token[]", "f32[3]"], {}, "I1", "arrays") for n in ("polygamma", "zeta")],
+    *[ErrorCase(n, ["f32[3]", "token[]"], {}, "I2", "arrays") for n in ("polygamma", "zeta")],
     *[ErrorCase(n, ["f4e2m1fn[3]", "f4e2m1fn[3]"], {}, "X1", "convert") for n in ("polygamma", "zeta")],
 ]  # fmt: skip

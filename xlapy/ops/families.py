@@ -148,10 +148,18 @@ def binary(
     ))  # fmt: skip
 
 
-def require_equal(x: Any, y: Any, dtype_label: str = "C1", shape_label: str = "C1") -> None:
-    """Operands of one element type and shape."""
-    if type(x) is not TensorSpec or type(y) is not TensorSpec:
-        require_dtype(False, "I1", "the operands must be arrays", (x, y))
+def require_equal(
+    x: Any,
+    y: Any,
+    dtype_label: str = "C1",
+    shape_label: str = "C1",
+    labels: tuple[str, str] = ("I1", "I2"),
+) -> None:
+    """Operands of one element type and shape; `labels` are those of the operands themselves."""
+    if type(x) is not TensorSpec:
+        require_dtype(False, labels[0], "the operands must be arrays", (x, y))
+    if type(y) is not TensorSpec:
+        require_dtype(False, labels[1], "the operands must be arrays", (x, y))
     if x.dtype is not y.dtype:
         require_dtype(
             False, dtype_label, "the operands must be of one element type", (x.dtype, y.dtype)

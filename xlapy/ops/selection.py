@@ -33,7 +33,7 @@ def infer_select(pred: Any, a: Any, b: Any) -> Any:
     if type(pred) is not TensorSpec or pred.dtype.kind != "bool":
         require_dtype(False, "I1", "pred must be an array of truth values", pred)
     if a is not b:
-        require_equal(a, b, "C2", "C2")
+        require_equal(a, b, "C2", "C2", ("I2", "I3"))
     if type(a) is not TensorSpec:
         require_dtype(False, "I2", "on_true and on_false must be arrays", a)
     if pred.rank and (pred.shape != a.shape or pred.dynamic != a.dynamic):
