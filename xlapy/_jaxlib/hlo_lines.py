@@ -10,6 +10,9 @@ __all__ = ["described", "ended", "lines_of_names"]
 
 _INSTRUCTION: Final = re.compile(r"^\s*(?:ROOT\s+)?%?([\w.-]+)\s*=\s")
 _PARAMETER: Final = re.compile(r"\bparameter\(\s*(-?\d+)\s*\)")
+# locations of MLIR
+_NAME: Final = re.compile(r'loc\("([^"]*)"\)')
+_FILE_LINE: Final = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _SYNTAX: Final = re.compile(r"was parsing (\d+):(\d+): error: (.*)")
 
 
@@ -42,29 +45,34 @@ def described(text: str, complaints: Sequence[tuple[str, str]]) -> str:
             line, column, what = syntax.groups()
             found.append(f"line {line}, column {column}: {what.rstrip(':')}")
             continue
-        if complaint.startswith("failed to deserialize portable artifact"):
+        if complaint.startswith("failed to deserialize portable artifact") and found:
             continue  # the others say why
-        name = re.fullmatch(r'loc\("([^"]*)"\)', place)
+        complaint = re.sub(r"^RET_CHECK failure \([^()]*\) ", "", complaint)
+        name = _NAME.fullmatch(place)
+        where = _FILE_LINE.search(place)
         if name:
             names = lines_of_names(text) if names is None else names
             at = names.get(name.group(1))
-            place = f"{name.group(1)!r} in {at}" if at else repr(name.group(1))
-        elif place.startswith("loc("):
-            inner = place[4:-1]
-            where = re.search(r'"([^"]*)":(\d+):\d+', inner)
-            place = f"{where.group(1)}:{where.group(2)}" if where else inner.replace("unknown", "")
+            place = f"{name.group(1)!r}, {at}" if at else repr(name.group(1))
+        elif where:
+            file, line, column = where.groups()
+            # MLIR calls a text that it parses "-".
+            place = f"line {line}, column {column}" if file == "-" else f"{file}:{line}"
+        else:
+            place = place.removeprefix("loc(").removesuffix(")").replace("unknown", "")
+            if not place and "function result type" in complaint:
+                place = f"line {_line(text, text.find('HloModule'))}" if text else ""
         found.append(f"{place}: {complaint}" if place else complaint)
     return "; ".join(dict.fromkeys(found))
 
 
 def ended(text: str, reason: str) -> str:
-    """Why a reader ends, with the line that it ends on if that can be found."""
-    if not text or reason.startswith("line "):
-        return reason
+    """Why a reader ends, with the line that it ends on if the reason tells it."""
     line = 0
     quoted = re.search(r'loc\("(.+)":\d+:\d+\)', reason)
     if "param_no" in reason:
         line = _wrong_parameter(text)
+        reason = re.sub(r"^line \d+: ", "", reason) if line else reason
     elif "_shapes.size() == main" in reason:
         line = _line(text, text.find("HloModule"))
     elif quoted:

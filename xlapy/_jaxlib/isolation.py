@@ -17,7 +17,7 @@ from typing import Final
 
 from xlapy._jaxlib.reading import HEADER, READY, Refused, read
 
-__all__ = ["Ended", "read_isolated"]
+__all__ = ["Ended", "line_of_instruction", "read_isolated"]
 
 #: how long the process waits for another program, in seconds
 _IDLE: Final = 300.0
@@ -167,3 +167,12 @@ def read_isolated(form: bytes, data: bytes) -> bytes:
     if found == b"N":
         raise Refused([(place, text) for place, text in json.loads(answer)])
     raise Ended(answer.decode(errors="replace"))
+
+
+def line_of_instruction(text: str) -> int:
+    """The line of the first instruction with which HLO text cannot be read; 0 if that cannot be found."""
+    try:
+        _, answer = _process.ask(b"L", text.encode(), 10.0)
+    except (_Unavailable, OSError):
+        return 0
+    return int(answer)

@@ -20,7 +20,7 @@ from jaxlib.mlir._mlir_libs import _mlirHlo, _stablehlo
 
 from xlapy._jaxlib import transfers
 from xlapy._jaxlib.hlo_lines import described, ended
-from xlapy._jaxlib.isolation import Ended, read_isolated
+from xlapy._jaxlib.isolation import Ended, line_of_instruction, read_isolated
 from xlapy._jaxlib.reading import Refused, make_context
 from xlapy._jaxlib.types import Array, Module
 from xlapy.dtypes import TABLE, as_dtype
@@ -30,38 +30,26 @@ _BYTECODE = b"ML\xefR"
 
 
 @contextmanager
-def _diagnosed(context: Any, what: str) -> Iterator[None]:
+def _diagnosed(context: Any, what: str, source: str = "") -> Iterator[None]:
     """Turn MLIR's errors into `ArtifactError`, with the place and the text of each diagnostic."""
-    seen: list[str] = []
+    seen: list[tuple[str, str]] = []
 
     def handler(diagnostic: Any) -> bool:
-        seen.append(f"{_place(diagnostic.location)}{diagnostic.message}")
+        seen.append((str(diagnostic.location), diagnostic.message))
         return True
 
     attached = context.attach_diagnostic_handler(handler)
     try:
         yield
     except ir.MLIRError as error:
-        lines = [
-            f"{_place(d.location)}{d.message}" for d in error.error_diagnostics
-        ] + seen or [error.message]  # fmt: skip
-        raise ArtifactError(f"{what}: {'; '.join(dict.fromkeys(lines))} [X6]") from None
+        found = [(str(d.location), d.message) for d in error.error_diagnostics]
+        complaints = found + seen or [("", error.message)]
+        raise ArtifactError(f"{what}: {described(source, complaints)} [X6]") from None
     except (RuntimeError, ValueError) as error:
-        raise ArtifactError(f"{what}: {'; '.join(dict.fromkeys(seen)) or error} [X6]") from None
+        complaints = seen or [("", str(error))]
+        raise ArtifactError(f"{what}: {described(source, complaints)} [X6]") from None
     finally:
         attached.detach()
-
-
-def _place(location: Any) -> str:
-    text = str(location).removeprefix("loc(").removesuffix(")")
-    if text == "unknown":
-        return ""
-    file, _, rest = text.rpartition('":')
-    line, _, column = rest.partition(":")
-    if not line.isdecimal():
-        return f"{text}: "
-    # MLIR calls a string it parses "-".
-    return f"line {line}, column {column}: " if file == '"-' else f"{file[1:]}:{line}: "
 
 
 def parse(program: str | bytes) -> Module:
@@ -102,16 +90,23 @@ def _read_elsewhere(what: str, text: str = "") -> Iterator[None]:
     """Turn the errors of `read_isolated` into `ArtifactError`."""
     try:
         yield
+        return
     except Refused as refused:
-        raise ArtifactError(f"{what}: {described(text, refused.complaints)} [X6]") from None
+        complaint = described(text, refused.complaints)
     except Ended as end:
-        raise ArtifactError(f"{what}: {ended(text, str(end))} [X6]") from None
+        complaint = ended(text, str(end))
+    if text and not complaint.startswith("line "):
+        line = line_of_instruction(text)
+        complaint = f"line {line}: {complaint}" if line else complaint
+    raise ArtifactError(f"{what}: {complaint} [X6]")
 
 
-def _parse_bytecode(data: bytes) -> Module:
+def _parse_bytecode(
+    data: bytes, what: str = "a program must be valid StableHLO", source: str = ""
+) -> Module:
     """What MLIR wrote itself."""
     context = make_context()
-    with _diagnosed(context, "a program must be valid StableHLO"), context:
+    with _diagnosed(context, what, source), context:
         # Not `_jax.mlir.deserialize_portable_artifact`: that one crashes under a diagnostic
         # handler.
         return _stablehlo.deserialize_portable_artifact(context, data)
@@ -312,13 +307,14 @@ def from_hlo(program: str | bytes) -> Module:
         For sends and receives that XLA's conversion does not take.
     """
     text = program if isinstance(program, str) else ""
-    with _read_elsewhere("a program must be valid HLO", text):
+    what = "a program must be valid HLO"
+    with _read_elsewhere(what, text):
         if isinstance(program, str):
             proto = read_isolated(b"T", program.encode())
         else:
             proto = read_isolated(b"H", program)
         proto, channel = transfers.prepare(proto)
-        module = _parse_bytecode(read_isolated(b"P", proto))
+        module = _parse_bytecode(read_isolated(b"P", proto), what, text)
     if channel is not None:
         transfers.restore(module, channel)
     return module

@@ -34,8 +34,9 @@ HEADER = struct.Struct("<cdQ")
 READY = b"?"
 #: as much of what a reader prints as a message may need
 _PRINTED = 4096
-#: programs up to this size are looked through for the line that a reader ends on
+#: programs up to this size are looked through for the line that a reader ends on, for so many seconds
 _SEARCHED = 1 << 20
+_SEARCH = 10.0
 
 
 class Refused(Exception):
@@ -53,7 +54,8 @@ def read(form: bytes, data: bytes) -> bytes:
     ----------
     form : bytes
         ``b"T"`` for HLO text and ``b"H"`` for a serialised ``HloModuleProto``, which both give one that is well formed;
-        ``b"P"`` for such a one, and ``b"A"`` for MLIR bytecode or a portable artifact, which give MLIR bytecode.
+        ``b"S"`` for such a one, which gives its text; ``b"P"`` for such a one, ``b"B"`` for HLO text and ``b"A"`` for
+        MLIR bytecode or a portable artifact, which give MLIR bytecode.
     data : bytes
 
     Returns
@@ -69,14 +71,22 @@ def read(form: bytes, data: bytes) -> bytes:
     try:
         if form == b"P":
             return _jax.mlir.hlo_to_stablehlo(data)
-        if form == b"T":
-            module = _hlo.hlo_module_from_text(data.decode())
-        else:
+        if form in (b"H", b"S"):
             module = _hlo.HloModule.from_serialized_hlo_module_proto(data)
-        return module.as_serialized_hlo_module_proto()
+        else:
+            module = _hlo.hlo_module_from_text(data.decode())
+        if form == b"S":
+            options = _hlo.HloPrintOptions()
+            options.print_large_constants = True
+            return module.to_string(options).encode()
+        proto: bytes = module.as_serialized_hlo_module_proto()
+        return _jax.mlir.hlo_to_stablehlo(proto) if form == b"B" else proto
     except (RuntimeError, ValueError) as error:
         text = re.sub(r"^(Bad StatusOr access: )?([A-Z_]+: )?", "", str(error))
-        raise Refused([("", text.split("=== Source Location Trace")[0].strip())]) from None
+        text = text.split("=== Source Location Trace")[0].strip()
+        if text.startswith("Syntax error") and "was parsing" not in text:
+            text = "a mistake of syntax"
+        raise Refused([("", text)]) from None
 
 
 def _read_bytecode(data: bytes) -> bytes:
@@ -213,7 +223,7 @@ def _last_words(printed: str, status: int) -> str:
             return match.group(1).strip()
     number = status & 127
     name = signal.Signals(number).name if number else f"status {status >> 8}"
-    return f"{name} {printed[-200:].strip()}".strip()
+    return f"the reader ends in {name}: {printed[-200:].strip()}".rstrip(": ")
 
 
 def _line_of(data: bytes, form: bytes, reason: bytes, limit: float) -> int:
@@ -233,16 +243,53 @@ def _line_of(data: bytes, form: bytes, reason: bytes, limit: float) -> int:
 
 def _answer(form: bytes, data: bytes, limit: float) -> tuple[bytes, bytes]:
     """As `_attempt`, with the line where a text is at fault, if that can be found."""
+    if form == b"L":
+        return READY, b"%d" % _line_of_instruction(data, limit)
     found, reason = _attempt(form, data, limit)
     unplaced = found == b"E" or (found == b"N" and b"was parsing" not in reason)
     if form == b"T" and unplaced and len(data) <= _SEARCHED:
-        line = _line_of(data, found, reason, min(limit, 10.0))
+        line = _line_of(data, found, reason, min(limit, _SEARCH))
         if line and found == b"E":
             return b"E", b"line %d: " % line + reason
         if line:
             complaints = [(p or f"line {line}", t) for p, t in json.loads(reason)]
             return b"N", json.dumps(complaints).encode()
     return found, reason
+
+
+def _line_of_instruction(data: bytes, limit: float) -> int:
+    """The first instruction that a text cannot be read with; 0 if there is none alone.
+
+    Each computation is read by itself, as the entry, with all that stand before it; then as much of it as can be.
+    """
+    lines = data.split(b"\n")
+    deadline = time.monotonic() + limit
+
+    def fails(start: int, stop: int) -> bool:
+        """The computation that begins in line `start`, with the lines before `stop`."""
+        kept = lines[:stop]
+        kept[0] = re.sub(rb"^(HloModule [^,\s]+).*", rb"\1", kept[0])
+        kept = [re.sub(rb"^ENTRY ", b"", line) for line in kept]
+        kept[start] = b"ENTRY " + kept[start]
+        body = [re.sub(rb"^(\s*)ROOT ", rb"\1", line) for line in kept[start + 1 :]]
+        body[-1] = re.sub(rb"^(\s*)", rb"\1ROOT ", body[-1])
+        text = b"\n".join([*kept[: start + 1], *body, b"}"])
+        return _attempt(b"B", text, limit)[0] != b"R"
+
+    start = 0
+    for end, line in enumerate(lines):
+        if line.rstrip().endswith(b"{") and b"=" not in line.split(b"(")[0]:
+            start = end
+        if line.strip() != b"}" or end - start < 2 or time.monotonic() > deadline:
+            continue
+        if not fails(start, end):
+            continue
+        low, high = start + 1, end
+        while high - low > 1 and time.monotonic() < deadline:
+            middle = (low + high) // 2
+            low, high = (low, middle) if fails(start, middle) else (middle, high)
+        return high if high - low <= 1 else 0
+    return 0
 
 
 def _serve(idle: float) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from jaxlib import _hlo
 from jaxlib.mlir import ir
 
+from xlapy._jaxlib.isolation import read_isolated
 from xlapy.errors import UnsupportedOpError
 
 __all__ = ["prepare", "restore"]
@@ -44,9 +44,7 @@ def prepare(proto: bytes) -> tuple[bytes, int | None]:
     """
     if b"send" not in proto and b"recv" not in proto:
         return proto, None
-    options = _hlo.HloPrintOptions()
-    options.print_large_constants = True
-    text: str = _hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string(options)
+    text = read_isolated(b"S", proto).decode()
     lines = text.split("\n")
     _check(lines)
     channels = [int(n) for n in _CHANNEL.findall(text)]
@@ -64,8 +62,7 @@ def prepare(proto: bytes) -> tuple[bytes, int | None]:
             changed = True
     if not changed:
         return proto, None
-    module = _hlo.hlo_module_from_text("\n".join(lines))
-    return module.as_serialized_hlo_module_proto(), new
+    return read_isolated(b"T", "\n".join(lines).encode()), new
 
 
 def _check(lines: list[str]) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, TypeAlias, final
 
+from xlapy.errors import XlapyError
 from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.mode import annotate
 from xlapy.trace.process_grid import is_communicating
 from xlapy.trace.replay import last_uses
 from xlapy.trace.schedule import receive_last
@@ -38,7 +40,7 @@ class Evaluator:
         For kernels that are faster when it is one that they know.
     """
 
-    __slots__ = ("_constants", "_count", "_results", "_steps", "computation")
+    __slots__ = ("_constants", "_count", "_instructions", "_results", "_steps", "computation")
 
     def __init__(self, computation: Computation) -> None:
         self.computation = computation
@@ -52,6 +54,7 @@ class Evaluator:
         for instruction in constants:
             places[instruction.results[0]] = len(places)
         self._constants = [i.params["value"] for i in constants]
+        self._instructions = [i for i in ordered.instructions if i.op.name != "constant"]
         self._steps: list[_Step] = []
         for instruction, dead in zip(ordered.instructions, last_uses(ordered), strict=True):
             if instruction.op.name != "constant":
@@ -66,14 +69,30 @@ class Evaluator:
             raise TypeError(f"expected {self._count} arrays, got {len(arrays)}")
         values = [*arrays, *self._constants]
         append = values.append
-        for kernel, operands, keywords, several, dead in self._steps:
-            if several:
-                values += kernel(*operands(values), **keywords)
-            else:
-                append(kernel(*operands(values), **keywords))
-            for place in dead:
-                values[place] = None
+        try:
+            for kernel, operands, keywords, several, dead in self._steps:
+                if several:
+                    values += kernel(*operands(values), **keywords)
+                else:
+                    append(kernel(*operands(values), **keywords))
+                for place in dead:
+                    values[place] = None
+        except XlapyError as error:
+            self._annotate(error, len(values))
+            raise
         return tuple(self._results(values))
+
+    def _annotate(self, error: XlapyError, place: int) -> None:
+        """Say which instruction an error is of: the one whose results would stand from this place on."""
+        start = self._count + len(self._constants)
+        for instruction in self._instructions:
+            if start == place and (instruction.results or instruction.op.name in str(error)):
+                name = instruction.op.name
+                known = str(error).startswith(name)
+                specs = [v.spec for v in instruction.operands]
+                annotate(error, "" if known else name, specs, instruction.source)
+                return
+            start += len(instruction.results)
 
 
 def _step(instruction: Instruction, places: dict[Value, int], dead: list[Value]) -> _Step:

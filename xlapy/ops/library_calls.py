@@ -157,8 +157,7 @@ def geev(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any, 
     """Eigenvalues (real matrices: real and imaginary parts), left and right eigenvectors, info."""
     complex_type = np.result_type(x.dtype, np.complex64)
     values, right = np.linalg.eig(x)
-    left = np.linalg.inv(right).conj().swapaxes(-1, -2)
-    left = left / np.linalg.norm(left, axis=-2, keepdims=True)
+    left = _left_eigenvectors(x, values, right)
     if np.iscomplexobj(left):  # LAPACK turns each so that its largest component is real
         largest = np.take_along_axis(left, np.abs(left).argmax(-2, keepdims=True), -2)
         left = left * (largest.conj() / np.abs(largest))
@@ -171,6 +170,24 @@ def geev(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any, 
         *vectors,
         _info(out, len(out) - 1),
     )
+
+
+def _left_eigenvectors(x: Array, values: Array, right: Array) -> Array:
+    """Those of the transpose, in the order of the eigenvalues."""
+    try:
+        left = np.linalg.inv(right).conj().swapaxes(-1, -2)
+    except np.linalg.LinAlgError:  # a matrix without a basis of them
+        found, vectors = np.linalg.eig(x.conj().swapaxes(-1, -2))
+        distance = np.abs(values[..., :, None] - found.conj()[..., None, :])
+        left = np.empty(vectors.shape, np.result_type(vectors, values))
+        for row in np.ndindex(x.shape[:-2]):
+            free = list(range(x.shape[-1]))
+            for n, each in enumerate(distance[row]):
+                nearest = min(free, key=lambda i, each=each: each[i])  # type: ignore[misc]
+                free.remove(nearest)
+                left[row][:, n] = vectors[row][:, nearest]
+    unit: Array = left / np.linalg.norm(left, axis=-2, keepdims=True)
+    return unit
 
 
 def trsm(
