@@ -9,6 +9,7 @@ import numpy as np
 
 from cases import ErrorCase, OpCase, body
 from xlapy import ops
+from xlapy.specs import TensorSpec
 
 Ints = tuple[int, ...]
 
@@ -146,6 +147,61 @@ CASES += [
             [np.array([-0.0, 0.0, -0.0], np.float32)], EACH, tol=0.0, order=0),
     scatter("nan", ops.max, [np.array([1.0, np.nan, 2.0], np.float32)], [0, 1, 2],
             [np.array([np.nan, 0.0, np.inf], np.float32)], EACH, tol=0.0, order=0),
+]  # fmt: skip
+
+
+def shared(name: str, function: Callable[..., Any], *operands: Any, **more: Any) -> OpCase:
+    """A program in which operands of a scatter are one array, which XLA on the CPU would write over twice."""
+    specs = [x if isinstance(x, str) else str(TensorSpec(x.shape, x.dtype)) for x in operands]
+    if name not in ("equal_constants", "computed_twice", "inputs_without_index"):
+        more["xfail"] = {"reference": "StableHLO's interpreter writes over its operands too"}
+    return OpCase("call", operands, {"computation": body(function, *specs)}, name=name, **more)
+
+
+def by_rows(window: Ints, inserted: Ints, index_map: Ints, vector: int = 1) -> Any:
+    """Dimension numbers for the public function."""
+    return ops.ScatterDimensionNumbers(window, inserted, index_map, vector)
+
+
+def lagging(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """The update, and what was there before in the other input."""
+    return c, a
+
+
+PLACES = np.array([[0], [1], [1], [5], [0]], np.int32)
+BOXES = np.array([[0, 1], [1, 1], [0, 0], [1, 0]], np.int32)
+CASES += [
+    shared("inputs", lambda x, u: ops.scatter([x, x], PLACES, [u, u], lagging, by_rows((), (0,), (0,))),
+           "f64[3]", "f64[5]", order=0),
+    shared("inputs_by_columns", lambda x, u: ops.scatter([x, x], PLACES, [u, u], lagging, by_rows((1,), (1,), (1,))),
+           "f64[3,3]", "f64[5,3]", order=0),
+    shared("inputs_by_themselves",
+           lambda x, u: ops.scatter([x, x], PLACES, [u, u], lambda a, b, c, d: (ops.add(a, c), ops.mul(b, d)),
+                                    by_rows((1,), (1,), (1,))),
+           "f64[3,3]", "f64[5,3]", tol=1e-12),
+    shared("inputs_in_boxes", lambda x, u: ops.scatter([x, x], BOXES, [u, u], lagging, by_rows((1, 2), (), (0, 1))),
+           "f64[3,3]", "f64[4,2,2]", order=0),
+    shared("inputs_one_vector",
+           lambda x, u: ops.scatter([x, x], PLACES[:, 0], [u, u], lagging, by_rows((1,), (), (0,))),
+           "f64[6]", "f64[5,1]", order=0),
+    shared("inputs_without_index",
+           lambda x, u: ops.scatter([x, x], np.zeros((4, 0), np.int32), [u, u], lagging, by_rows((1,), (), ())),
+           "f64[3]", "f64[4,3]", order=0),
+    shared("equal_constants",
+           lambda u: ops.scatter([np.zeros(3), np.zeros(3)], PLACES, [u, u], lagging, by_rows((), (0,), (0,))),
+           "f64[5]", order=0),
+    shared("computed_twice",
+           lambda x, u: ops.scatter([ops.neg(x), ops.neg(x)], PLACES, [u, u], lagging, by_rows((), (0,), (0,))),
+           "f64[3]", "f64[5]", order=0),
+    shared("three_inputs",
+           lambda x, u: ops.scatter(
+               [x, x, x], PLACES, [u, u, u], lambda a, b, c, d, e, f: (d, ops.or_(a, e), ops.xor(b, f)),
+               by_rows((1,), (0,), (0,))),
+           "pred[2,3]", "pred[5,3]", order=0, tol=0.0),
+    shared("indices", lambda i: ops.scatter(i, i, i, ops.add, by_rows((1,), (0,), (0,))),
+           np.array([[4], [0], [1], [1], [2]], np.int32), order=0, tol=0.0),
+    shared("wide_indices", lambda i: ops.scatter(i, i, i, ops.add, by_rows((1,), (0,), (0,))),
+           np.array([[4], [0], [1], [1], [2]], np.int64), order=0, tol=0.0),
 ]  # fmt: skip
 for dtype in (
     "pred",
