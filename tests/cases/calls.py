@@ -39,7 +39,7 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("call", ["f64[3]"], {"computation": SQUARE}, "C1", r"must take the operands, \(f64\[3\]\)"),
     ErrorCase("call", [], {"computation": SQUARE}, "C1"),
     ErrorCase("composite_call", ["f64[2]"], {"decomposition": SQUARE, **PLAIN, "name": "two"}, "C1"),
-    ErrorCase("composite_call", ["f64[2]"], {"decomposition": None, **PLAIN}, "C2"),
+    ErrorCase("composite_call", ["f64[2]"], {"decomposition": None, **PLAIN}, "I4"),
     ErrorCase("composite_call", ["f32[2]"], {"decomposition": SQUARE, **PLAIN}, "C3"),
     ErrorCase(
         "composite_call", ["f64[2]"],

@@ -118,7 +118,7 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("case", ["s32[]", *WIDE], {"branches": list(BRANCHES)}, "I2"),
     ErrorCase("case", ["s32[]", *WIDE], {"branches": (BRANCHES[0], "x")}, "I2"),
     ErrorCase("case", ["s32[]", *WIDE], {"branches": ()}, "C1"),
-    ErrorCase("case", ["pred[]", *WIDE], {"branches": BRANCHES}, "C1", "between two branches"),
+    ErrorCase("case", ["pred[]", *WIDE], {"branches": BRANCHES}, "X1", "between two branches"),
     ErrorCase("case", ["s32[]", "f64[2]"], {"branches": BRANCHES}, "C2"),
     ErrorCase(
         "case", ["s32[]", *WIDE], {"branches": (BRANCHES[0], body(lambda x, y: (x,), *WIDE))}, "C3",

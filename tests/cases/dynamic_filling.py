@@ -43,10 +43,10 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((2,), spec(2, 3)), "C3"),
     ErrorCase("dynamic_broadcast_in_dim", ["f64[2,2]", "s32[2]"], broadcast((0, 0), spec(2, 3)), "C4"),
     ErrorCase("dynamic_broadcast_in_dim", ["f64[4]", "s32[2]"], broadcast((0,), spec(2, 3)), "C5"),
-    ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[3]"], broadcast((0,), spec(2, 3)), "C6"),
-    ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((0,), spec(2, 3), (0,), (0,)), "C7"),
-    ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((0,), spec(2, 3), (1,)), "C8"),
-    ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((0,), spec(2, 3), (), (1,)), "C9"),
+    ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[3]"], broadcast((0,), spec(2, 3)), "C7"),
+    ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((0,), spec(2, 3), (0,), (0,)), "C8"),
+    ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((0,), spec(2, 3), (1,)), "C9"),
+    ErrorCase("dynamic_broadcast_in_dim", ["f64[2]", "s32[2]"], broadcast((0,), spec(2, 3), (), (1,)), "C10"),
     *[
         ErrorCase("dynamic_iota", [wrong], {"iota_dimension": 0, "result": spec(3)}, "I1", match)
         for wrong, match in (("token[]", "an array"), ("f32[1]", "integers"), ("s32[]", "one dimension"))

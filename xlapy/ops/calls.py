@@ -122,7 +122,7 @@ def infer_composite_call(
     """C1 to C4."""
     ok = type(name) is str and all(part.isidentifier() for part in name.split(".")) and "." in name
     require(ok, "C1", "name must be of the form namespace.name", name)
-    require_computation(decomposition, specs, "C2", "C3", "decomposition")
+    require_computation(decomposition, specs, "I4", "C3", "decomposition")
     require(
         type(version) is int and -(2**31) <= version < 2**31,
         "I5",

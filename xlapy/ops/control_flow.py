@@ -182,7 +182,7 @@ def infer_case(*specs: Spec, branches: tuple[Computation, ...]) -> tuple[Spec, .
     )
     require(len(branches) > 0, "C1", "there must be a branch", branches)
     if index.dtype.kind == "bool":
-        require(len(branches) == 2, "C1", "a pred must choose between two branches", len(branches))
+        require(len(branches) == 2, "X1", "a pred must choose between two branches", len(branches))
     for i, branch in enumerate(branches):
         require_computation(branch, rest, "I2", "C2", f"branch {i}")
     for i, branch in enumerate(branches[1:], 1):

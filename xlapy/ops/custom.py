@@ -95,14 +95,14 @@ def infer_custom_call(
         ok = type(alias) is tuple and len(alias) == 3
         require(
             ok,
-            "I7",
+            "X2",
             "an alias must be (output_tuple_indices, operand_index, operand_tuple_indices)",
             alias,
         )
         source = _element(specs, (alias[1], *alias[2]))
         target = _element(results, alias[0] if len(results) > 1 or alias[0] else (0, *alias[0]))
         require(
-            source is not None and source == target, "I7", "an alias must join an operand and a result of one type",
+            source is not None and source == target, "X2", "an alias must join an operand and a result of one type",
             alias,
         )  # fmt: skip
     return results

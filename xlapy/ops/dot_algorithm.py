@@ -34,7 +34,7 @@ class DotAlgorithm:
     Raises
     ------
     ConstraintError
-        [X2] If no hardware is known that has it.
+        [C22, C23, C24] If a count is not positive. [X2] If no hardware is known that has it.
 
     Examples
     --------
@@ -56,6 +56,13 @@ class DotAlgorithm:
             if value != "tf32":
                 object.__setattr__(self, field, as_dtype(value).name)
         types = (self.lhs_precision_type, self.rhs_precision_type, self.accumulation_type)
+        for label, field in (
+            ("C22", "lhs_component_count"),
+            ("C23", "rhs_component_count"),
+            ("C24", "num_primitive_operations"),
+        ):
+            count = getattr(self, field)
+            require(type(count) is int and count > 0, label, f"{field} must be positive", count)
         f8 = types[0].startswith("f8") and types[1].startswith("f8") and types[2] == "f32"
         require(
             self.num_primitive_operations in ((1,) if f8 else _KNOWN.get(types, ()))

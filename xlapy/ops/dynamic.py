@@ -290,9 +290,9 @@ def set_dimension_size(operand: Any, val: Any, dimension: int) -> Tensor:
 def infer_dynamic_reshape(
     x: TensorSpec, output_shape: TensorSpec, *, result: TensorSpec
 ) -> TensorSpec:
-    """C1 to C3."""
+    """C1, C2 and C4; C3 is of quantised types."""
     require_array(x, "I1")
-    require_sizes(output_shape, "I2", "output_shape", result.rank, "C3")
+    require_sizes(output_shape, "I2", "output_shape", result.rank, "C4")
     require_dtype(
         x.dtype is result.dtype, "C1", "the result must have the operand's type", result.dtype
     )

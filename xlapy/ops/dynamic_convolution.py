@@ -62,8 +62,8 @@ def infer_dynamic_conv(
     """As convolution; that the spatial sizes are those of the padding is checked when it runs."""
     require_array(lhs, "I1", "lhs")
     require_array(rhs, "I2", "rhs")
-    require_array(padding, "I4", "the padding")
-    require_dtype(padding.dtype.integer, "I4", "the padding must be integers", padding)
+    require_array(padding, "I3", "the padding")
+    require_dtype(padding.dtype.integer, "I3", "the padding must be integers", padding)
     count = max(lhs.rank - 2, 0)
     require_shape(
         padding.rank == 2 and all(n in (m, DYNAMIC) for n, m in zip(padding.shape, (count, 2))),
@@ -73,10 +73,10 @@ def infer_dynamic_conv(
     )
     found = infer_convolution(lhs, rhs, padding=((0, 0),) * count, **params)
     require_dtype(
-        found.dtype is result.dtype, "C26", f"the result must be of type {found.dtype}", result
+        found.dtype is result.dtype, "C27", f"the result must be of type {found.dtype}", result
     )
     require_shape(
-        found.rank == result.rank, "C25", f"the result must have {found.rank} dimensions", result
+        found.rank == result.rank, "C26", f"the result must have {found.rank} dimensions", result
     )
     spatial = params["output_spatial_dimensions"]
     require_shape(

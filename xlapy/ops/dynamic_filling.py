@@ -59,15 +59,15 @@ def infer_dynamic_broadcast_in_dim(
     known_nonexpanding_dimensions: Ints,
     result: TensorSpec,
 ) -> TensorSpec:
-    """C1 to C9."""
+    """C1 to C10, of which C6 is of quantised types."""
     require_array(x, "I1")
-    require_sizes(output_dimensions, "I2", "output_dimensions", result.rank, "C6")
+    require_sizes(output_dimensions, "I2", "output_dimensions", result.rank, "C7")
     require_dtype(
         x.dtype is result.dtype, "C1", "the result must have the operand's type", result.dtype
     )
     known = (*known_expanding_dimensions, *known_nonexpanding_dimensions)
-    require(len(set(known)) == len(known), "C7", "known dimensions must be unique", known)
-    for label, dims in (("C8", known_expanding_dimensions), ("C9", known_nonexpanding_dimensions)):
+    require(len(set(known)) == len(known), "C8", "known dimensions must be unique", known)
+    for label, dims in (("C9", known_expanding_dimensions), ("C10", known_nonexpanding_dimensions)):
         require(
             all(0 <= d < x.rank for d in dims),
             label,

@@ -40,8 +40,8 @@ def _require_inexact(x: Any, label: str, what: str) -> None:
     require_shape(x.is_static, "X1", f"the sizes of {what} must be known and not vary", x)
 
 
-def _require_bool(value: Any, name: str) -> None:
-    require(type(value) is bool, "X2", f"{name} must be true or false", value)
+def _require_bool(value: Any, label: str, name: str) -> None:
+    require(type(value) is bool, label, f"{name} must be true or false", value)
 
 
 def _wide(x: Array) -> Array:
@@ -55,7 +55,7 @@ def _wide(x: Array) -> Array:
 def infer_cholesky(a: TensorSpec, *, lower: bool) -> TensorSpec:
     """C1 to C3."""
     _require_inexact(a, "I1", "a")
-    _require_bool(lower, "lower")
+    _require_bool(lower, "I2", "lower")
     require_shape(a.rank >= 2, "C2", "a must have at least two dimensions", a)
     require_shape(a.shape[-2] == a.shape[-1], "C3", "the matrices must be square", a)
     return a
@@ -155,15 +155,15 @@ def infer_triangular_solve(
     """C1 to C4."""
     _require_inexact(a, "I1", "a")
     _require_inexact(b, "I2", "b")
-    for name, value in (
-        ("left_side", left_side),
-        ("lower", lower),
-        ("unit_diagonal", unit_diagonal),
+    for label, name, value in (
+        ("I3", "left_side", left_side),
+        ("I4", "lower", lower),
+        ("I5", "unit_diagonal", unit_diagonal),
     ):
-        _require_bool(value, name)
+        _require_bool(value, label, name)
     require(
         transpose_a in TRANSPOSES,
-        "X3",
+        "I6",
         f"transpose_a must be one of {', '.join(TRANSPOSES)}",
         transpose_a,
     )

@@ -49,6 +49,7 @@ def _require(
     operand: TensorSpec,
     vectors: dict[str, tuple[str, str, TensorSpec]],
     epsilon: float,
+    epsilon_label: str,
     feature_index: int,
 ) -> None:
     """An array of floats, and vectors with a number for each feature; from names to (I label, C label, spec)."""
@@ -74,7 +75,7 @@ def _require(
             f"{name} must have a number for each of {size} features",
             spec,
         )
-    require(type(epsilon) is float, "X1", "epsilon must be a Python float", epsilon)
+    require(type(epsilon) is float, epsilon_label, "epsilon must be a Python float", epsilon)
 
 
 def infer_training(
@@ -87,7 +88,7 @@ def infer_training(
 ) -> tuple[TensorSpec, ...]:
     """C1 to C4."""
     vectors = {"scale": ("I2", "C3", scale), "offset": ("I3", "C4", offset)}
-    _require(operand, vectors, epsilon, feature_index)
+    _require(operand, vectors, epsilon, "I4", feature_index)
     return operand, scale, scale
 
 
@@ -100,7 +101,7 @@ def infer_inference(
         "scale": ("I2", "C3", scale), "offset": ("I3", "C4", offset), "mean": ("I4", "C5", mean),
         "variance": ("I5", "C6", variance),
     }  # fmt: skip
-    _require(operand, vectors, epsilon, feature_index)
+    _require(operand, vectors, epsilon, "I6", feature_index)
     return operand
 
 
@@ -113,7 +114,7 @@ def infer_grad(
     vectors = {
         "scale": ("I2", "C5", scale), "mean": ("I3", "C4", mean), "variance": ("I4", "C4", variance)
     }  # fmt: skip
-    _require(operand, vectors, epsilon, feature_index)
+    _require(operand, vectors, epsilon, "I6", feature_index)
     require_dtype(
         grad_output.dtype is operand.dtype,
         "C2",
