@@ -13,6 +13,7 @@ import numpy as np
 
 from xlapy import _jaxlib
 from xlapy.backends.base import Backend, Capabilities, CompileOptions, Executable
+from xlapy.backends.channels import with_own_channels
 from xlapy.backends.meetings import require_meetings
 from xlapy.backends.region_limits import FEWEST_BITS, REDUCTIONS, SCALAR_REGIONS
 from xlapy.errors import BackendError, UnsupportedOpError
@@ -250,6 +251,7 @@ class Pjrt(Backend):
             require_meetings(computation, options.num_replicas, options.num_partitions)
         else:
             devices = (self._default if options.device is None else options.device,)
+        computation = with_own_channels(computation)
         entry, donated = _without_tokens(computation, options.donated)
         executable, run = self._load_or_compile(entry, donated, options, devices)
         placement = self.placement_of(devices[0])

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from xlapy.backends.base import Capabilities
-from xlapy.backends.shared_operands import apart
-from xlapy.dtypes import as_dtype
+from xlapy.dtypes import DType, as_dtype
 from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Computation, Instruction, subcomputations
 from xlapy.trace.mode import bind
@@ -63,7 +62,9 @@ REDUCTIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
 
 #: by platform, operations that are there only for elements of so many bits; with fewer the process may be aborted
 FEWEST_BITS: Final[Mapping[str, Mapping[str, int]]] = {
-    "cpu": dict.fromkeys(("all_reduce", "all_to_all", "concatenate", "reduce_scatter"), 4)
+    "cpu": dict.fromkeys(
+        ("all_gather", "all_reduce", "all_to_all", "concatenate", "reduce_scatter"), 4
+    )
 }
 
 #: operations that may be applied to arrays there
@@ -136,11 +137,9 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
         )
     )
     if not lacks:
-        if capabilities.overwrites_inputs and op.name == "scatter":
-            return apart(instruction)
         return None
     if narrow and op.hlo.decomposition is None:
-        return partial(_in_bytes, op)
+        return partial(_in_bytes, op, capabilities.fewest_bits[op.name])
     return op.hlo.decomposition
 
 
@@ -151,12 +150,18 @@ def _is_narrow(instruction: Instruction, fewest_bits: Mapping[str, int]) -> bool
     )
 
 
-def _in_bytes(op: Op, *xs: Any, **params: Any) -> Any:
-    """An operation that moves elements, by way of integers of eight bits."""
-    convert, dtype = lookup("convert_element_type"), xs[0].spec.dtype
-    wide = as_dtype("s8" if dtype.kind == "int" else "u8")
-    moved = bind(op, *[bind(convert, x, dtype=wide) for x in xs], **params)
-    return bind(convert, moved, dtype=dtype)
+def _in_bytes(op: Op, bits: int, *xs: Any, **params: Any) -> Any:
+    """An operation that moves elements, the narrow ones by way of integers of eight bits."""
+    convert = lookup("convert_element_type")
+    wide = [_wide(x.spec.dtype) if x.spec.dtype.bits < bits else x.spec.dtype for x in xs]
+    moved = bind(op, *[bind(convert, x, dtype=w) for x, w in zip(xs, wide, strict=True)], **params)
+    if type(moved) is not tuple:
+        return bind(convert, moved, dtype=xs[0].spec.dtype)
+    return tuple([bind(convert, m, dtype=x.spec.dtype) for m, x in zip(moved, xs, strict=True)])
+
+
+def _wide(dtype: DType) -> DType:
+    return as_dtype("s8" if dtype.kind == "int" else "u8")
 
 
 _ACROSS_DEVICES: Final = frozenset({"all_reduce", "reduce_scatter"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from xlapy.source import Source
@@ -11,7 +11,7 @@ from xlapy.specs import Spec
 if TYPE_CHECKING:
     from xlapy.trace.op import Op
 
-__all__ = ["Computation", "Instruction", "Scope", "Value", "subcomputations"]
+__all__ = ["Computation", "Instruction", "Scope", "Value", "subcomputations", "with_params"]
 
 
 @final
@@ -133,3 +133,81 @@ def subcomputations(params: Mapping[str, Any]) -> Iterator[Computation]:
             yield value
         elif type(value) is tuple and value and type(value[0]) is Computation:
             yield from value
+
+
+def with_params(
+    computation: Computation, change: Callable[[Instruction], Mapping[str, Any]]
+) -> Computation:
+    """The computation with other parameters of its instructions, in nested computations too.
+
+    Parameters
+    ----------
+    computation : Computation
+    change : callable
+        From an instruction to its parameters, which must not change its results; the same object where nothing
+        changes. It is called once for each instruction.
+
+    Returns
+    -------
+    Computation
+        The same object if nothing changed.
+    """
+    return _with_params(computation, change, {})
+
+
+def _with_params(
+    computation: Computation,
+    change: Callable[[Instruction], Mapping[str, Any]],
+    done: dict[Computation, Computation],
+) -> Computation:
+    found = done.get(computation)
+    if found is not None:
+        return found
+    instructions = []
+    changed = False
+    for instruction in computation.instructions:
+        params = change(instruction)
+        if params:
+            params = _with_changed(params, change, done)
+        if params is not instruction.params:
+            changed = True
+            instruction = Instruction(
+                instruction.op,
+                instruction.operands,
+                params,
+                instruction.results,
+                instruction.source,
+                instruction.name,
+            )
+        instructions.append(instruction)
+    found = computation
+    if changed:
+        found = Computation(
+            computation.parameters,
+            instructions,
+            computation.results,
+            computation.name,
+            computation.parameter_names,
+        )
+    done[computation] = found
+    return found
+
+
+def _with_changed(
+    params: Mapping[str, Any],
+    change: Callable[[Instruction], Mapping[str, Any]],
+    done: dict[Computation, Computation],
+) -> Mapping[str, Any]:
+    """The parameters with the computations among them changed."""
+    changed = {}
+    for key, value in params.items():
+        new = value
+        if type(value) is Computation:
+            new = _with_params(value, change, done)
+        elif type(value) is tuple and value and type(value[0]) is Computation:
+            several = tuple([_with_params(v, change, done) for v in value])
+            if any(a is not b for a, b in zip(several, value, strict=True)):
+                new = several
+        if new is not value:
+            changed[key] = new
+    return {**params, **changed} if changed else params

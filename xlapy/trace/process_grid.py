@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar, final
 
 from xlapy.errors import BackendError, XlapyError
 from xlapy.specs import Spec
-from xlapy.trace.computation import Computation, Instruction
+from xlapy.trace.computation import Computation, Instruction, with_params
 from xlapy.trace.mode import annotate
 
 __all__ = [
@@ -205,66 +205,15 @@ def settled(computation: Computation, num_replicas: int, num_partitions: int) ->
     ConstraintError
         If an operation does not fit the grid.
     """
-    return _settled(computation, num_replicas, num_partitions, {})
 
+    def settle(instruction: Instruction) -> Mapping[str, Any]:
+        found: Settle | None = getattr(instruction.op.kernel, "settle", None)
+        if found is None:
+            return instruction.params
+        specs = [v.spec for v in instruction.operands]
+        try:
+            return found(specs, instruction.params, num_replicas, num_partitions)
+        except XlapyError as error:
+            raise annotate(error, instruction.op.name, specs, instruction.source) from None
 
-def _settled(
-    computation: Computation, replicas: int, partitions: int, done: dict[Computation, Computation]
-) -> Computation:
-    found = done.get(computation)
-    if found is not None:
-        return found
-    instructions = []
-    changed = False
-    for instruction in computation.instructions:
-        params = instruction.params
-        settle: Settle | None = getattr(instruction.op.kernel, "settle", None)
-        if settle is not None:
-            specs = [v.spec for v in instruction.operands]
-            try:
-                params = settle(specs, params, replicas, partitions)
-            except XlapyError as error:
-                raise annotate(error, instruction.op.name, specs, instruction.source) from None
-        if params:
-            params = _with_settled(params, replicas, partitions, done)
-        if params is not instruction.params:
-            changed = True
-            instruction = Instruction(
-                instruction.op,
-                instruction.operands,
-                params,
-                instruction.results,
-                instruction.source,
-                instruction.name,
-            )
-        instructions.append(instruction)
-    if changed:
-        found = Computation(
-            computation.parameters,
-            instructions,
-            computation.results,
-            computation.name,
-            computation.parameter_names,
-        )
-    else:
-        found = computation
-    done[computation] = found
-    return found
-
-
-def _with_settled(
-    params: Mapping[str, Any], replicas: int, partitions: int, done: dict[Computation, Computation]
-) -> Mapping[str, Any]:
-    """The parameters with the computations among them settled."""
-    changed = {}
-    for key, value in params.items():
-        new = value
-        if type(value) is Computation:
-            new = _settled(value, replicas, partitions, done)
-        elif type(value) is tuple and value and type(value[0]) is Computation:
-            several = tuple([_settled(v, replicas, partitions, done) for v in value])
-            if any(a is not b for a, b in zip(several, value, strict=True)):
-                new = several
-        if new is not value:
-            changed[key] = new
-    return {**params, **changed} if changed else params
+    return with_params(computation, settle)
