@@ -62,7 +62,7 @@ ERRORS: list[ErrorCase] = [
     error("C3", ["f32[3,2]"], r"all of them, \(0, 1\)"),
     error("C3", ["f32[3,2]"], dimensions=(1, 0)),
     error("C4", ["f64[3]"], "must take"),
-    error("C4", ["f32[3]"], "Computation", computation=ops.sin),
+    error("I3", ["f32[3]"], "Computation", computation=ops.sin),
     error("C4", ["f32[3]"], "one scalar", computation=body(lambda a: (a, a), "f32[]")),
     error(
         "C4", ["f32[3]"], "one scalar", computation=body(lambda a: ops.broadcast(a, [2]), "f32[]")

@@ -172,7 +172,7 @@ ERRORS: list[ErrorCase] = [
     error("C4", ["f32[3]", "f32[]"], r"in \[0, 1\)", dims=(1,)),
     error("C4", ["f32[3]", "f32[]"], dims=(-1,)),
     error("C5", ["f32[3]", "f32[]"], "unique", dims=(0, 0)),
-    error("C6", ["f32[3]", "f32[]"], "must be a Computation", "add"),
+    error("I4", ["f32[3]", "f32[]"], "must be a Computation", "add"),
     error("C6", ["f64[3]", "f64[]"], "must take"),
     error("C6", ["f32[3]", "f32[]"], "must take", BOTH),
     error("C6", ["f32[3]", "f32[]"], "must give", body(ops.lt, "f32[]", "f32[]")),

@@ -151,7 +151,7 @@ ERRORS: list[ErrorCase] = [
     error("C4", ["f32[]"]),
     error("C5", ["f64[3]"], "must take"),
     error("C5", ["f32[3]", "f32[3]"], "must take"),
-    error("C5", ["f32[3]"], "must be a Computation", comparator="LT"),
+    error("I4", ["f32[3]"], "must be a Computation", comparator="LT"),
     error("C5", ["f32[3]"], r"must give one pred\[\]", comparator=body(ops.add, "f32[]", "f32[]")),
     ErrorCase("top_k", ["token[]"], {"k": 1, "largest": True}, "I1"),
     ErrorCase("top_k", ["c64[3]"], {"k": 1, "largest": True}, "X1", "order"),

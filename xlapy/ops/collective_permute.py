@@ -170,7 +170,7 @@ def infer_collective_broadcast(x: Spec, *, replica_groups: Groups, channel_id: i
     require_array(x, "I1")
     assert type(x) is TensorSpec
     check_channel(channel_id, "I3")
-    check_groups(replica_groups, "C1", "C2", covers=False)
+    check_groups(replica_groups, "I2", "C1", "C2", covers=False)
     require(bool(replica_groups), "X1", "there must be a group", replica_groups)
     return x
 

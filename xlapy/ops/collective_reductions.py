@@ -115,13 +115,13 @@ def infer_all_reduce(
     """C1, C3 to C5; X2 the number of operands."""
     require(bool(operands), "X2", "there must be an operand", 0)
     check_channel(channel_id, "I3")
-    check_ids_are_global(channel_id, use_global_device_ids, "C4")
-    check_groups(replica_groups, "C1", "C3")
+    check_ids_are_global(channel_id, use_global_device_ids, "I4", "C4")
+    check_groups(replica_groups, "I2", "C1", "C3")
     results = []
     for x in operands:
         require_array(x, "I1", "each operand")
         assert type(x) is TensorSpec
-        require_fold(computation, [x.dtype], "C5", "computation")
+        require_fold(computation, [x.dtype], "I5", "C5", "computation")
         results.append(x)
     return tuple(results)
 
@@ -296,15 +296,15 @@ def infer_reduce_scatter(
         type(scatter_dimension) is int and 0 <= scatter_dimension < x.rank, "C2",
         f"scatter_dimension must be in [0, {x.rank})", scatter_dimension,
     )  # fmt: skip
-    check_ids_are_global(channel_id, use_global_device_ids, "C6")
-    check_groups(replica_groups, "C3", "C5", one_size="X1")
+    check_ids_are_global(channel_id, use_global_device_ids, "I5", "C6")
+    check_groups(replica_groups, "I3", "C3", "C5", one_size="X1")
     check_shard_count(shard_count, "X1", replica_groups, channel_id, use_global_device_ids)
     size = x.shape[scatter_dimension]
     require_shape(
         size < 0 or size % shard_count == 0, "C1", f"scatter_dimension must be a multiple of shard_count {shard_count}",
         size,
     )  # fmt: skip
-    require_fold(computation, [x.dtype], "C7", "computation")
+    require_fold(computation, [x.dtype], "I6", "C7", "computation")
     require_not_empty(x, scatter_dimension, "X2")
     return resized(x, scatter_dimension, 1, shard_count, "X2")
 

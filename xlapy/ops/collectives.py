@@ -66,11 +66,11 @@ def infer_all_gather(
     use_global_device_ids: bool,
     shard_count: int,
 ) -> tuple[TensorSpec, ...]:
-    """C1 to C5; X1 that the size of the groups is what is said, X2 the operands."""
+    """C1, C2, C4, C5; X1 that the size of the groups is what is said, X2 the operands."""
     require(bool(operands), "X2", "there must be an operand", 0)
     check_channel(channel_id, "I4")
-    check_ids_are_global(channel_id, use_global_device_ids, "C5")
-    check_groups(replica_groups, "C2", "C4", one_size="X1")
+    check_ids_are_global(channel_id, use_global_device_ids, "I5", "C5")
+    check_groups(replica_groups, "I3", "C2", "C4", one_size="X1")
     check_shard_count(shard_count, "X1", replica_groups, channel_id, use_global_device_ids)
     results = []
     for x in operands:
@@ -296,7 +296,7 @@ def infer_all_to_all(
         x.shape[split_dimension] < 0 or x.shape[split_dimension] % split_count == 0, "C2",
         f"split_dimension must be a multiple of split_count {split_count}", x.shape[split_dimension],
     )  # fmt: skip
-    check_groups(replica_groups, "C5", "C7")
+    check_groups(replica_groups, "I5", "C5", "C7")
     ok = bool(replica_groups) and all(len(g) == split_count for g in replica_groups)
     require(ok, "C8", f"each of replica_groups must have split_count {split_count}", replica_groups)
     split = resized(x, split_dimension, 1, split_count, "X1")

@@ -43,7 +43,7 @@ def infer_map(*operands: TensorSpec, computation: Computation, dimensions: Ints)
     every = tuple(range(first.rank))
     require(dimensions == every, "C3", f"dimensions must be all of them, {every}", dimensions)
     scalars = [TensorSpec((), x.dtype) for x in operands]
-    require_computation(computation, scalars, "C4", "C4", "computation")
+    require_computation(computation, scalars, "I3", "C4", "computation")
     results = computation.result_specs
     require_dtype(
         len(results) == 1 and type(results[0]) is TensorSpec and results[0].rank == 0,

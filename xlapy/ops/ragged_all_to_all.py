@@ -79,7 +79,7 @@ def infer_ragged_all_to_all(
         "offsets and sizes must be [num_devices] or [num_devices, num_updates]", first,
     )  # fmt: skip
     check_channel(channel_id, "X4")
-    check_groups(replica_groups, "X3", "X3", one_size="X3")
+    check_groups(replica_groups, "X3", "X3", "X3", one_size="X3")
     require(
         not replica_groups or len(replica_groups[0]) == first.shape[0], "X3",
         f"each of replica_groups must have as many devices as the offsets, {first.shape[0]}", replica_groups,

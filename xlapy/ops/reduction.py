@@ -55,7 +55,7 @@ def infer_reduce(
         dimensions,
     )
     require(len(set(dimensions)) == len(dimensions), "C5", "dimensions must be unique", dimensions)
-    require_fold(body, [i.dtype for i in inputs], "C6")
+    require_fold(body, [i.dtype for i in inputs], "I4", "C6")
     kept = [d for d in range(x.rank) if d not in dimensions]
     shape = tuple([x.shape[d] for d in kept])
     dynamic = tuple([i for i, d in enumerate(kept) if d in x.dynamic])

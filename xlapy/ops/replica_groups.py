@@ -108,10 +108,12 @@ def check_channel(channel_id: int, label: str) -> None:
     )  # fmt: skip
 
 
-def check_ids_are_global(channel_id: int, use_global_device_ids: bool, label: str) -> None:
-    """Global ids need a channel."""
+def check_ids_are_global(
+    channel_id: int, use_global_device_ids: bool, own: str, label: str
+) -> None:
+    """Global ids need a channel; `own` is the label of the flag itself."""
     require_dtype(
-        type(use_global_device_ids) is bool, label, "use_global_device_ids must be a bool", use_global_device_ids
+        type(use_global_device_ids) is bool, own, "use_global_device_ids must be a bool", use_global_device_ids
     )  # fmt: skip
     require(
         channel_id > 0 or not use_global_device_ids, label, "use_global_device_ids needs a channel_id above 0",
@@ -120,15 +122,15 @@ def check_ids_are_global(channel_id: int, use_global_device_ids: bool, label: st
 
 
 def check_groups(
-    groups: Groups, unique: str, ids: str, *, covers: bool = True, one_size: str = ""
+    groups: Groups, own: str, unique: str, ids: str, *, covers: bool = True, one_size: str = ""
 ) -> None:
     """What holds of groups whatever the grid.
 
     Parameters
     ----------
     groups : tuple of tuples of int
-    unique, ids : str
-        The labels of uniqueness, and of the range of the ids.
+    own, unique, ids : str
+        The labels of the groups themselves, of uniqueness, and of the range of the ids.
     covers : bool
         Whether every device must be in a group.
     one_size : str
@@ -137,7 +139,7 @@ def check_groups(
     ok = type(groups) is tuple and all(
         type(g) is tuple and g and all(type(n) is int for n in g) for g in groups
     )
-    require_dtype(ok, ids, "replica_groups must be non-empty tuples of integers", groups)
+    require_dtype(ok, own, "replica_groups must be non-empty tuples of integers", groups)
     flat = [n for g in groups for n in g]
     require(len(set(flat)) == len(flat), unique, "replica_groups must be unique", groups)
     if covers:

@@ -97,10 +97,15 @@ def is_promotable(given: DType, to: DType) -> bool:
     return given is to or (given.kind == to.kind and given.bits <= to.bits)
 
 
-def require_fold(body: Any, dtypes: Sequence[DType], label: str, what: str = "body") -> None:
-    """A parameter must be a computation that folds two scalars of each element type into one."""
+def require_fold(
+    body: Any, dtypes: Sequence[DType], own: str, label: str, what: str = "body"
+) -> None:
+    """A parameter must be a computation that folds two scalars of each element type into one.
+
+    `own` is the label of the parameter itself and `label` that of its type.
+    """
     require_dtype(
-        type(body) is Computation, label, f"{what} must be a Computation", type(body).__name__
+        type(body) is Computation, own, f"{what} must be a Computation", type(body).__name__
     )
     scalars = tuple(TensorSpec((), d) for d in dtypes)
     wanted = (*scalars, *scalars)

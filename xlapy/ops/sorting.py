@@ -51,7 +51,7 @@ def infer_sort(
         f"dimension must be in [{-rank}, {rank})",
         dimension,
     )
-    require_computation(comparator, _scalars(operands), "C5", "C5", "comparator")
+    require_computation(comparator, _scalars(operands), "I4", "C5", "comparator")
     wanted = (TensorSpec((), as_dtype("pred")),)
     require_dtype(
         comparator.result_specs == wanted,

@@ -78,14 +78,14 @@ def infer_select_and_scatter(
         source.shape == counts, "C2", f"source must have the shape {counts} of the places", source
     )
     scalar = TensorSpec((), dtype)
-    require_computation(select, [scalar, scalar], "C9", "C9", "select")
+    require_computation(select, [scalar, scalar], "I7", "C9", "select")
     require_dtype(
         select.result_specs == _PRED,
         "C9",
         "select must give one pred[]",
         listed(select.result_specs),
     )
-    require_fold(scatter, [dtype], "C10", "scatter")
+    require_fold(scatter, [dtype], "I8", "C10", "scatter")
     return operand
 
 

@@ -48,7 +48,7 @@ def infer_reduce_window(
     inputs, _ = split_operands(operands, "C1", "C2", "C3")
     x = inputs[0]
     window = require_window(params, x.rank, _LABELS)
-    require_fold(body, [i.dtype for i in inputs], "C13")
+    require_fold(body, [i.dtype for i in inputs], "I8", "C13")
     require(x.is_static, "X1", "the sizes must be known", x)
     shape = window.counts(x.shape)
     return tuple([i.with_shape(shape) for i in inputs])
