@@ -13,8 +13,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-import numpy as np
-
 from xlapy.errors import BackendError
 from xlapy.source import locate
 from xlapy.trace.mode import annotate
@@ -74,7 +72,8 @@ class SimulatedProcess(Process):
         #: what it got when the waiting was over
         self.received: Any = None
         #: held while it must not run
-        self.turn = threading.Semaphore(0)
+        self.turn = threading.Lock()
+        self.turn.acquire()
         self._group = group
 
     def exchange(
@@ -192,7 +191,7 @@ class Lockstep:
         process.turn.acquire()
         try:
             if self._error is None:
-                with entered(process), np.errstate(all="ignore"):
+                with entered(process):
                     process.result = function(process.index)
         except _Aborted:
             pass
