@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from xlapy.backends.base import Capabilities
+from xlapy.backends.shared_operands import apart
 from xlapy.dtypes import DType, as_dtype
 from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Computation, Instruction, subcomputations
@@ -137,6 +138,8 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
         )
     )
     if not lacks:
+        if capabilities.overwrites_inputs and op.name == "scatter":
+            return apart(instruction)
         return None
     if narrow and op.hlo.decomposition is None:
         return partial(_in_bytes, op, capabilities.fewest_bits[op.name])
