@@ -11,7 +11,7 @@ from operation_reference import records, sections
 from operation_reference.constraints import Constraint, constraints_of, device_constraints_of
 from operation_reference.docstrings import Docstring, first_sentence, signature_of
 from operation_reference.records import Family, families, public_functions
-from xlapy.backends.region_limits import SCALAR_REGIONS
+from xlapy.backends.region_limits import ACROSS_DEVICES, REDUCTIONS, SCALAR_REGIONS
 from xlapy.dtypes import TABLE
 from xlapy.errors import DTypeError
 from xlapy.trace.op import Op, registry
@@ -163,6 +163,9 @@ def _on_xla(op: Op) -> Iterator[str]:
         inner = ", ".join(f"`{n}`" for n in sorted(SCALAR_REGIONS[op.name]))
         holds = "only arithmetic on scalars" + (f" and {inner}" if inner else "")
         yield f"there its computation holds {holds}; {'composed' if composed else 'refused'} otherwise"
+    if op.name in ACROSS_DEVICES:
+        names = ", ".join(f"`{n}`" for n in REDUCTIONS["*"])
+        yield f"there its computation is one of {names} and its elements are some that XLA reduces; composed otherwise"
 
 
 # --- the index --------------------------------------------------------------------------------------------------------

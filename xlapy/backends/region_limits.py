@@ -20,6 +20,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 
 __all__ = [
+    "ACROSS_DEVICES",
     "FEWEST_BITS",
     "REDUCTIONS",
     "SCALAR_REGIONS",
@@ -38,8 +39,6 @@ SCALAR_REGIONS: Final[Mapping[str, frozenset[str]]] = {
     "scatter": _CALLS,
     "sort": _CALLS,
     "map": frozenset({"case"}),
-    "all_reduce": frozenset(),
-    "reduce_scatter": frozenset(),
 }
 
 _NUMBERS: Final = frozenset({"bool", "int", "uint", "float", "complex"})
@@ -60,6 +59,9 @@ REDUCTIONS: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
         **_TRUTH_VALUES,
     },
 }
+
+#: operations that reduce across devices
+ACROSS_DEVICES: Final = frozenset({"all_reduce", "reduce_scatter"})
 
 #: by platform, operations that are there only for elements of so many bits; with fewer the process may be aborted
 FEWEST_BITS: Final[Mapping[str, Mapping[str, int]]] = {
@@ -132,7 +134,7 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
         or op.name in capabilities.missing_ops
         or (op.name in regions and refused_within(instruction, regions) is not None)
         or (
-            op.name in _ACROSS_DEVICES
+            op.name in ACROSS_DEVICES
             and bool(capabilities.reductions)
             and not _is_reduction(instruction, capabilities.reductions)
         )
@@ -165,9 +167,6 @@ def _in_bytes(op: Op, bits: int, *xs: Any, **params: Any) -> Any:
 
 def _wide(dtype: DType) -> DType:
     return as_dtype("s8" if dtype.kind == "int" else "u8")
-
-
-_ACROSS_DEVICES: Final = frozenset({"all_reduce", "reduce_scatter"})
 
 
 def _is_reduction(instruction: Instruction, reductions: Mapping[str, frozenset[str]]) -> bool:
