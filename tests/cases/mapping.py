@@ -39,6 +39,12 @@ CASES: list[OpCase] = [
     mapped("f32", ops.tanh, ["f32[3]"], 1, order=0, tol=1e-6),
     mapped("bf16", ops.tanh, ["bf16[3]"], 1, order=0, tol=1e-2),
     mapped("complex", lambda a: ops.mul(a, a), ["c128[3]"], 1, order=0),
+    mapped("of_two_precisions", lambda a, b: ops.mul(ops.convert(a, "f64"), b), ["f32[3]", "f64[3]"], 1, order=0,
+           tol=1e-6),
+    mapped("of_equal_widths", lambda a, b: ops.add(ops.convert(a, "f32"), ops.convert(b, "f32")),
+           ["bf16[3]", "f16[3]"], 1, order=0, tol=1e-6),
+    mapped("of_narrow_and_integer", lambda a, b, c: ops.select(c, ops.convert(a, "bf16"), b),
+           ["f8e5m2[3]", "bf16[3]", "pred[3]"], 1, order=0, tol=0.0),
     mapped("branch", branching, ["f64[3,2]"], 2),
     mapped("loop", lambda a: halving(a, ops.sin(a)), ["f64[3]"], 1),
     mapped("sorts", lambda a, b: ops.reshape(ops.slice(ops.sort(ops.concatenate(

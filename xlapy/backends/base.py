@@ -64,6 +64,8 @@ class Capabilities:
         where there are no limits.
     fewest_bits : mapping
         From the name of an operation to the fewest bits of an element that it is there for.
+    mixed_precision : bool
+        Whether a computation on scalars may be applied to floats of several precisions.
     overwrites_inputs : bool
         Whether a scatter goes wrong if its operands are one array; see `xlapy.backends.shared_operands`.
     """
@@ -73,6 +75,7 @@ class Capabilities:
     scalar_regions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reductions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     fewest_bits: Mapping[str, int] = field(default_factory=dict)
+    mixed_precision: bool = True
     overwrites_inputs: bool = False
 
 

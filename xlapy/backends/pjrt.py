@@ -153,6 +153,7 @@ class Pjrt(Backend):
             SCALAR_REGIONS,
             REDUCTIONS.get(kind, REDUCTIONS["*"]),
             FEWEST_BITS.get(kind, {}),
+            mixed_precision=False,
             overwrites_inputs=kind == "cpu",
         )
         self._is_cpu = kind == "cpu"

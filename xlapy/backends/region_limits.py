@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from xlapy.backends.base import Capabilities
+from xlapy.backends.mixed_precision import in_one_precision
 from xlapy.backends.shared_operands import apart
 from xlapy.dtypes import DType, as_dtype
 from xlapy.specs import TensorSpec
@@ -140,6 +141,10 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
         )
     )
     if not lacks:
+        if not capabilities.mixed_precision:
+            instead = in_one_precision(instruction)
+            if instead is not None:
+                return instead
         if capabilities.overwrites_inputs and op.name == "scatter":
             return apart(instruction)
         return None
