@@ -12,6 +12,7 @@ from xlapy.backends.eager import put
 from xlapy.backends.registry import current_backend, get_backend
 from xlapy.errors import BackendError, XlapyError
 from xlapy.source import hide_library_frames
+from xlapy.specs import as_int
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import host_array, scalar_array
 
@@ -116,7 +117,7 @@ def transfer_to_channel(value: Any, handle: int, device: Any = 0, backend: Any =
     >>> data
     Tensor([1., 1.], f32[2])
     """
-    _leave(f"recv {handle}", value, device, backend)
+    _leave("recv", value, device, backend, handle)
 
 
 def transfer_from_channel(handle: int, device: Any = 0, backend: Any = None) -> Any:
@@ -147,11 +148,12 @@ def transfer_from_channel(handle: int, device: Any = 0, backend: Any = None) -> 
     ...     xlapy.transfer_from_channel(6)
     Tensor([1., 1.], f32[2])
     """
-    return _take(f"send {handle}", device, backend)
+    return _take("send", device, backend, handle)
 
 
-def _leave(queue: str, value: Any, device: Any, backend: Any) -> None:
+def _leave(queue: str, value: Any, device: Any, backend: Any, *handle: Any) -> None:
     try:
+        queue = _named(queue, *handle)
         where = _backend(backend)
         arrays = [_array(x) for x in tree.flatten(value)[0]]
         index = _index(where, device)
@@ -162,14 +164,20 @@ def _leave(queue: str, value: Any, device: Any, backend: Any) -> None:
         raise
 
 
+def _named(queue: str, *handle: Any) -> str:
+    """The queue's name, with the channel's id if there is one."""
+    return " ".join([queue, *[str(as_int(h, "handle")) for h in handle]])
+
+
 def _array(x: Any) -> np.ndarray[Any, Any]:
     if type(x) is Tensor:
         return x.numpy()
     return scalar_array(x) if isinstance(x, bool | int | float | complex) else host_array(x)
 
 
-def _take(queue: str, device: Any, backend: Any) -> Any:
+def _take(queue: str, device: Any, backend: Any, *handle: Any) -> Any:
     try:
+        queue = _named(queue, *handle)
         where = _backend(backend)
         found = where.take_from_queue(queue, _index(where, device))
     except XlapyError as error:

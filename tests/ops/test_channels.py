@@ -297,6 +297,8 @@ def test_xlas_own_text_of_a_program(host):
         (lambda x: ops.send(x, 1.5), "X1"),
         (lambda x: ops.send(x, 2**63), "I4"),
         (lambda x: ops.send(x, 1, source_target_pairs=[(0.5, 1)]), "I3"),
+        (lambda x: ops.send(x, 1, source_target_pairs=None), "I3"),
+        (lambda x: ops.recv("f32[2]", 1, source_target_pairs=3), "I2"),
         (lambda x: ops.send(x, 1, source_target_pairs=[(0, 1, 2)]), "C1"),
         (lambda x: ops.send(x, 1, is_host_transfer=2), "I6"),
         (lambda x: ops.send(x, 1, token=x), "I2"),
@@ -304,6 +306,8 @@ def test_xlas_own_text_of_a_program(host):
         (lambda x: ops.send_done(x), "I1"),
         (lambda x: ops.recv_done(x), "I1"),
         (lambda x: ops.recv_done((x, x)), "I1"),
+        (lambda x: xlapy.transfer_to_channel(x, "1"), "X1"),
+        (lambda x: xlapy.transfer_from_channel(True), "X1"),
     ],
 )
 def test_wrong_calls(call, label):

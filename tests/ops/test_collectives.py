@@ -564,6 +564,16 @@ def test_a_single_device_refuses_groups_of_more() -> None:
         (lambda x: ops.all_reduce(x, body(lambda a: a, "f32[]")), "C5"),
         (lambda x: ops.partition_id("u32[1]"), "X1"),
         (lambda x: ops.collective_broadcast(x, None), "X1"),
+        (lambda x: ops.all_gather(x, 0, 1, layout=[0, 1]), "X3"),
+        (lambda x: ops.all_reduce(x, ops.add, shape_with_layout=[1, 0]), "X3"),
+        (lambda x: ops.all_gather(x, 0, 1, None, 1, None, "False"), "I5"),
+        (lambda x: ops.all_reduce(x, ops.add, None, 1, None, 0), "I4"),
+        (lambda x: ops.reduce_scatter(x, ops.add, 0, 1, None, 1, None, "no"), "I5"),
+        (lambda x: ops.all_reduce(ops.create_token(), ops.add), "I1"),
+        (lambda x: ops.reduce_scatter(ops.create_token(), ops.add, 0, 1), "I1"),
+        (lambda x: ops.collective_permute(x, None), "I2"),
+        (lambda x: ops.collective_permute(x, 5), "I2"),
+        (lambda x: ops.collective_permute(x, [0, 1]), "C1"),
     ],
 )
 def test_arguments(call: Function, label: str) -> None:

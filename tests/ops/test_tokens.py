@@ -403,6 +403,8 @@ def test_the_builders_level(host, entered):
         (lambda: ops.infeed("f32[2]", 3), "I2"),
         (lambda: ops.infeed("((f32[2]), f32[2])"), "C2"),
         (lambda: ops.infeed("f32[2,2]", layout=[[0]]), "X1"),
+        (lambda: ops.infeed("f32[2]", layout=0), "X1"),
+        (lambda: ops.infeed(2), "X1"),
         (lambda: ops.outfeed([1.0], "f32[2]"), "X1"),
         (lambda: ops.outfeed(ops.create_token()), "I1"),
     ],

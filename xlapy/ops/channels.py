@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.errors import BackendError
-from xlapy.specs import Spec, TensorSpec, TokenSpec, as_int, as_ints, require, require_dtype
+from xlapy.specs import Spec, TensorSpec, TokenSpec, as_int, require, require_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.codecs import BOOL, I64_MATRIX, Group, Optional, Struct
 from xlapy.trace.computation import Instruction
@@ -19,6 +19,7 @@ from xlapy.trace.process_grid import Place, Process, communicating, current_proc
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
+from .replica_groups import Pairs, check_pairs, normal_pairs
 from .rules import Rules, broadcast_leading, not_differentiable, unsupported, zero
 from .tokens import (
     TOKEN,
@@ -37,7 +38,6 @@ from .tokens import (
 __all__ = ["recv", "recv_done", "send", "send_done"]
 
 Array = np.ndarray[Any, Any]
-Pairs = tuple[tuple[int, int], ...]
 Specs = tuple[Spec, ...]
 
 # --- channels -------------------------------------------------------------------------------------------------------
@@ -68,24 +68,13 @@ def _check_channel(
 ) -> None:
     """The labels of the inputs source_target_pairs, channel_id, channel_type and is_host_transfer; C1 to C5."""
     of_pairs, of_id, of_type, of_flag = labels
-    pairs = source_target_pairs
-    ok = type(pairs) is tuple and all(
-        type(p) is tuple and all(type(n) is int for n in p) for p in pairs
-    )
-    require_dtype(ok, of_pairs, "source_target_pairs must be tuples of two integers", pairs)
     ok = type(channel_id) is int and -(2**63) <= channel_id < 2**63
     require(ok, of_id, "channel_id must be an integer of 64 bits", channel_id)
     require(channel_type in _TYPE_NAMES, of_type, "channel_type must be 1, 2 or 3", channel_type)
     require_dtype(
         type(is_host_transfer) is bool, of_flag, "is_host_transfer must be a bool", is_host_transfer
     )
-    require(all(len(p) == 2 for p in pairs), "C1", "each of source_target_pairs must be two", pairs)
-    sources, targets = [p[0] for p in pairs], [p[1] for p in pairs]
-    require(len(set(sources)) == len(pairs), "C2", "the sources must be unique", sources)
-    require(len(set(targets)) == len(pairs), "C3", "the targets must be unique", targets)
-    require(
-        all(n >= 0 for n in (*sources, *targets)), "C4", "the pairs must not be negative", pairs
-    )
+    check_pairs(source_target_pairs, of_pairs)
     wanted = to_or_from_host if is_host_transfer else DEVICE_TO_DEVICE
     require(
         channel_type == wanted, "C5",
@@ -248,17 +237,19 @@ def send(
     arrays = arrays_of(operand)
     result: Tensor = bind(
         send_op, *arrays, token_or_new(token, arrays),
-        **_channel(handle, DEVICE_TO_HOST, is_host_transfer, source_target_pairs),
+        **_channel(handle, DEVICE_TO_HOST, is_host_transfer, source_target_pairs, "I3"),
     )  # fmt: skip
     return result
 
 
-def _channel(handle: Any, host: int, is_host_transfer: bool, pairs: Any) -> dict[str, Any]:
+def _channel(
+    handle: Any, host: int, is_host_transfer: bool, pairs: Any, of_pairs: str
+) -> dict[str, Any]:
     return {
         "channel_id": as_int(handle, "handle"),
         "channel_type": host if is_host_transfer else DEVICE_TO_DEVICE,
         "is_host_transfer": is_host_transfer,
-        "source_target_pairs": tuple(as_ints(p, "source_target_pairs", "I3") for p in pairs),
+        "source_target_pairs": normal_pairs(pairs, of_pairs),
     }
 
 
@@ -442,7 +433,7 @@ def recv(
     specs, single = data_specs(shape)
     outs = bind(
         recv_op, token_or_new(token), results=specs,
-        **_channel(handle, HOST_TO_DEVICE, is_host_transfer, source_target_pairs),
+        **_channel(handle, HOST_TO_DEVICE, is_host_transfer, source_target_pairs, "I2"),
     )  # fmt: skip
     return data_and_token(outs, single)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.specs import Spec, TensorSpec, as_ints, require, require_dtype
+from xlapy.specs import Spec, TensorSpec, require
 from xlapy.trace.codecs import I64_MATRIX
 from xlapy.trace.computation import Instruction
 from xlapy.trace.mode import bind
@@ -25,13 +25,16 @@ from .replica_groups import (
     CHANNEL,
     REPLICA_GROUPS,
     Groups,
+    Pairs,
     check_channel,
     check_groups,
+    check_pairs,
     count_of,
     group_of,
     meet,
     normal_channel,
     normal_groups,
+    normal_pairs,
     settled_groups,
     strategy_of,
 )
@@ -40,7 +43,6 @@ from .rules import linear
 __all__ = ["collective_broadcast", "collective_permute"]
 
 Array = np.ndarray[Any, Any]
-Pairs = tuple[tuple[int, int], ...]
 
 # --- CollectivePermute --------------------------------------------------------------------------------------------
 
@@ -50,17 +52,7 @@ def infer_collective_permute(x: Spec, *, source_target_pairs: Pairs, channel_id:
     require_array(x, "I1")
     assert type(x) is TensorSpec
     check_channel(channel_id, "I3")
-    pairs = source_target_pairs
-    ok = type(pairs) is tuple and all(
-        type(p) is tuple and all(type(n) is int for n in p) for p in pairs
-    )
-    require_dtype(ok, "I2", "source_target_pairs must be tuples of integers", pairs)
-    require(all(len(p) == 2 for p in pairs), "C1", "each of source_target_pairs must be two", pairs)
-    for label, what, ids in (
-        ("C2", "sources", [p[0] for p in pairs]), ("C3", "targets", [p[1] for p in pairs])
-    ):  # fmt: skip
-        require(len(set(ids)) == len(ids), label, f"the {what} must be unique", ids)
-        require(all(n >= 0 for n in ids), "C4", f"the {what} must not be negative", ids)
+    check_pairs(source_target_pairs, "I2")
     return x
 
 
@@ -154,7 +146,7 @@ def collective_permute(
     Tensor([0, 0], s32[2])
     """
     xs, several = operands_of(operand)
-    pairs = tuple([as_ints(p, "each of source_target_pairs", "I2") for p in source_target_pairs])
+    pairs = normal_pairs(source_target_pairs, "I2")
     channel = normal_channel(channel_id)
     results = tuple(
         [bind(collective_permute_op, x, source_target_pairs=pairs, channel_id=channel) for x in xs]

@@ -48,6 +48,7 @@ from .replica_groups import (
     group_size,
     meet,
     normal_channel,
+    normal_flag,
     normal_groups,
     settled_groups,
 )
@@ -219,11 +220,11 @@ def all_reduce(
     Tensor([1, 2], s32[2])
     """
     xs, several = operands_of(operand)
-    check_layout(shape_with_layout, "shape_with_layout")
+    check_layout(shape_with_layout, xs, "shape_with_layout")
     params = {
         "replica_groups": normal_groups(replica_groups),
         "channel_id": normal_channel(channel_id),
-        "use_global_device_ids": bool(use_global_device_ids),
+        "use_global_device_ids": normal_flag(use_global_device_ids),
     }
     # One computation is of one element type, but a function is of any.
     kinds = {getattr(x.spec, "dtype", None): None for x in xs}
@@ -420,7 +421,7 @@ def reduce_scatter(
     Tensor([1, 2], s32[2])
     """
     xs, several = operands_of(operand)
-    check_layout(layout)
+    check_layout(layout, xs)
     results = []
     for x in xs:
         body = scalar_body(computation, [x], "computation")
@@ -430,7 +431,7 @@ def reduce_scatter(
                 reduce_scatter_op, y, computation=body,
                 scatter_dimension=dimension_of(scatter_dimension, y, "scatter_dimension", "C2"),
                 shard_count=as_int(shard_count, "shard_count", "X1"), replica_groups=normal_groups(replica_groups),
-                channel_id=normal_channel(channel_id), use_global_device_ids=bool(use_global_device_ids),
+                channel_id=normal_channel(channel_id), use_global_device_ids=normal_flag(use_global_device_ids),
             )
         )  # fmt: skip
     return tuple(results) if several else results[0]

@@ -46,6 +46,7 @@ from .replica_groups import (
     group_size,
     meet,
     normal_channel,
+    normal_flag,
     normal_groups,
     settled_groups,
 )
@@ -186,12 +187,14 @@ def operands_of(operand: Any) -> tuple[list[Tensor], bool]:
     return xs, several
 
 
-def check_layout(layout: Any, what: str = "layout") -> None:
-    """A layout must order dimensions; how data lies in memory is the compiler's business."""
+def check_layout(layout: Any, xs: Sequence[Tensor], what: str = "layout") -> None:
+    """A layout must order the dimensions; how data lies in memory is the compiler's business."""
     if layout is not None:
         order = as_ints(layout, what, "X3")
-        ok = sorted(order) == list(range(len(order)))
-        require(ok, "X3", f"{what} must list the dimensions from minor to major", order)
+        for x in xs:
+            rank = x.spec.rank if type(x.spec) is TensorSpec else len(order)
+            ok = sorted(order) == list(range(rank))
+            require(ok, "X3", f"{what} must list the {rank} dimensions from minor to major", order)
 
 
 def dimension_of(value: Any, x: Tensor, what: str, label: str) -> int:
@@ -252,7 +255,7 @@ def all_gather(
     Tensor([1, 2], s32[2])
     """
     xs, several = operands_of(operand)
-    check_layout(layout)
+    check_layout(layout, xs)
     axis = dimension_of(all_gather_dimension, xs[0], "all_gather_dimension", "C1")
     results: tuple[Tensor, ...] = bind(
         all_gather_op,
@@ -260,7 +263,7 @@ def all_gather(
         all_gather_dim=axis,
         replica_groups=normal_groups(replica_groups),
         channel_id=normal_channel(channel_id),
-        use_global_device_ids=bool(use_global_device_ids),
+        use_global_device_ids=normal_flag(use_global_device_ids),
         shard_count=as_int(shard_count, "shard_count", "X1"),
     )
     return results if several else results[0]
@@ -429,7 +432,7 @@ def all_to_all(
     Tensor([1, 2], s32[2])
     """
     xs, several = operands_of(operand)
-    check_layout(layout)
+    check_layout(layout, xs)
     count = as_int(split_count, "split_count", "C4")
     groups = normal_groups(replica_groups) or (tuple(range(count)),)
     channel = normal_channel(channel_id)

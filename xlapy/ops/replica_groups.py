@@ -22,17 +22,21 @@ __all__ = [
     "check_channel",
     "check_groups",
     "check_ids_are_global",
+    "check_pairs",
     "count_of",
     "group_of",
     "group_size",
     "meet",
     "normal_channel",
+    "normal_flag",
     "normal_groups",
+    "normal_pairs",
     "settled_groups",
     "strategy_of",
 ]
 
 Groups: TypeAlias = tuple[tuple[int, ...], ...]
+Pairs: TypeAlias = tuple[tuple[int, int], ...]
 
 # --- spelling -----------------------------------------------------------------------------------------------------
 
@@ -93,9 +97,24 @@ def normal_groups(replica_groups: Any) -> Groups:
     return tuple([as_ints(g, "each of replica_groups", "X1") for g in replica_groups])
 
 
+def normal_pairs(source_target_pairs: Any, label: str) -> Pairs:
+    """Pairs as tuples."""
+    require_dtype(
+        isinstance(source_target_pairs, list | tuple | np.ndarray), label,
+        "source_target_pairs must be a sequence of pairs of ids", source_target_pairs,
+    )  # fmt: skip
+    found: Any = [as_ints(p, "each of source_target_pairs", label) for p in source_target_pairs]
+    return tuple(found)
+
+
 def normal_channel(channel_id: Any) -> int:
     """A channel's number; 0 for none."""
     return 0 if channel_id is None else as_int(channel_id, "channel_id", "X1")
+
+
+def normal_flag(use_global_device_ids: Any) -> Any:
+    """False for none; what is no flag is refused with the operation."""
+    return False if use_global_device_ids is None else use_global_device_ids
 
 
 # --- checks -------------------------------------------------------------------------------------------------------
@@ -151,6 +170,20 @@ def check_groups(
     if one_size:
         sizes = {len(g) for g in groups}
         require(len(sizes) < 2, one_size, "replica_groups must be of one size", groups)
+
+
+def check_pairs(pairs: Pairs, own: str) -> None:
+    """What holds of pairs whatever the grid: C1 to C4; `own` is the label of the pairs themselves."""
+    ok = type(pairs) is tuple and all(
+        type(p) is tuple and all(type(n) is int for n in p) for p in pairs
+    )
+    require_dtype(ok, own, "source_target_pairs must be tuples of two integers", pairs)
+    require(all(len(p) == 2 for p in pairs), "C1", "each of source_target_pairs must be two", pairs)
+    for label, what, ids in (
+        ("C2", "sources", [p[0] for p in pairs]), ("C3", "targets", [p[1] for p in pairs])
+    ):  # fmt: skip
+        require(len(set(ids)) == len(ids), label, f"the {what} must be unique", ids)
+        require(all(n >= 0 for n in ids), "C4", f"the {what} must not be negative", ids)
 
 
 # --- strategies ---------------------------------------------------------------------------------------------------

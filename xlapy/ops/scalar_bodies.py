@@ -161,6 +161,8 @@ def scalar_body(body: Any, operands: Sequence[Any], what: str, copies: int = 2) 
     """A computation from what a user gave: of as many scalars as there are operands, `copies` times over."""
     if type(body) is Computation:
         return body
+    for x in operands:
+        require_dtype(type(x.spec) is TensorSpec, "I1", "an operand must be an array", x.spec)
     scalars = [TensorSpec((), x.spec.dtype) for x in operands]
     return as_computation(body, scalars * copies, name=what, what=what)
 

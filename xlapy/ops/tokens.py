@@ -181,6 +181,9 @@ def data_specs(shape: Any) -> tuple[Specs, bool]:
     spec = parse_spec(shape) if isinstance(shape, str) else shape
     if isinstance(spec, TensorSpec | TokenSpec):
         return (spec,), True
+    require_dtype(
+        isinstance(spec, TupleSpec | list | tuple), "X1", "a shape must be a spec or a sequence of them", spec
+    )  # fmt: skip
     elements = spec.elements if isinstance(spec, TupleSpec) else spec
     return tuple(parse_spec(e) for e in elements), False
 
@@ -338,9 +341,12 @@ def infeed(
     Tensor([1., 2.], f32[2])
     """
     specs, single = data_specs(shape)
+    require_dtype(
+        layout is None or isinstance(layout, list | tuple), "X1", "layout must be a sequence of sequences", layout
+    )  # fmt: skip
     outs = bind(
         infeed_op, token_or_new(token), results=specs, infeed_config=config,
-        layout=None if layout is None else tuple(as_ints(entry, "layout") for entry in layout),
+        layout=None if layout is None else tuple([as_ints(entry, "layout") for entry in layout]),
     )  # fmt: skip
     return data_and_token(outs, single)
 
