@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import linecache
 import os
@@ -43,7 +44,7 @@ def mark_library(code: CodeType) -> None:
 
 
 def _classify(code: CodeType) -> bool:
-    inside = code.co_filename.startswith(_LIBRARY) or code.co_filename.startswith("<frozen")
+    inside = code.co_filename.startswith((_LIBRARY, "<frozen", contextlib.__file__))
     _is_library[code] = inside
     return inside
 

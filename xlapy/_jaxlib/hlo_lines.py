@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["described", "ended", "lines_of_names"]
+__all__ = ["TEXT", "described", "ended", "numbered"]
 
 _INSTRUCTION: Final = re.compile(r"^\s*(?:ROOT\s+)?%?([\w.-]+)\s*=\s")
 _PARAMETER: Final = re.compile(r"\bparameter\(\s*(-?\d+)\s*\)")
@@ -16,14 +16,33 @@ _FILE_LINE: Final = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _SYNTAX: Final = re.compile(r"was parsing (\d+):(\d+): error: (.*)")
 
 
-def lines_of_names(text: str) -> dict[str, str]:
-    """``"line 4"`` by the name of each instruction; of one in several computations ``"line 4 or 9"``."""
-    found: dict[str, list[int]] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        match = _INSTRUCTION.match(line)
-        if match:
-            found.setdefault(match.group(1), []).append(number)
-    return {name: f"line {' or '.join(map(str, lines))}" for name, lines in found.items()}
+#: what stands for the file in locations of what has only a line in the text
+TEXT: Final = "<hlo>"
+
+
+def numbered(text: str) -> str:
+    """HLO text with its lines as the sources of those instructions that name none."""
+    lines = text.split("\n")
+    begins = [_INSTRUCTION.match(line) for line in lines]
+    for i, line in enumerate(lines):
+        rest = next((n for n in range(i + 1, len(lines)) if lines[n].strip()), None)
+        whole = rest is None or begins[rest] or lines[rest].lstrip().startswith("}")
+        match = begins[i]
+        if match and whole and "metadata=" not in line and _is_closed(line):
+            source = f'op_name="{match.group(1)}" source_file="{TEXT}" source_line={i + 1}'
+            lines[i] = f"{line.rstrip()}, metadata={{{source}}}"
+    return "\n".join(lines)
+
+
+def _is_closed(line: str) -> bool:
+    """Whether attributes may stand behind what a line holds."""
+    return (
+        line.rstrip().endswith((")", "}", "]", '"')) or re.search(r"=[\w.-]+\s*$", line) is not None
+    ) and (
+        line.count('"') % 2 == 0
+        and "//" not in line
+        and all(line.count(a) == line.count(b) for a, b in ("()", "{}", "[]"))
+    )
 
 
 def described(text: str, complaints: Sequence[tuple[str, str]]) -> str:
@@ -36,7 +55,6 @@ def described(text: str, complaints: Sequence[tuple[str, str]]) -> str:
     complaints : sequence of (place, text)
         Places are MLIR locations, lines, or empty.
     """
-    names: dict[str, str] | None = None
     found: list[str] = []
     for place, complaint in complaints:
         syntax = _SYNTAX.search(complaint)
@@ -51,13 +69,12 @@ def described(text: str, complaints: Sequence[tuple[str, str]]) -> str:
         name = _NAME.fullmatch(place)
         where = _FILE_LINE.search(place)
         if name:
-            names = lines_of_names(text) if names is None else names
-            at = names.get(name.group(1))
-            place = f"{name.group(1)!r}, {at}" if at else repr(name.group(1))
+            place = repr(name.group(1))
         elif where:
             file, line, column = where.groups()
             # MLIR calls a text that it parses "-".
             place = f"line {line}, column {column}" if file == "-" else f"{file}:{line}"
+            place = f"line {line}" if file == TEXT else place
         else:
             place = place.removeprefix("loc(").removesuffix(")").replace("unknown", "")
             if not place and "function result type" in complaint:

@@ -18,8 +18,8 @@ from jaxlib import xla_client as xc
 from jaxlib.mlir import ir, passmanager
 from jaxlib.mlir._mlir_libs import _mlirHlo, _stablehlo
 
-from xlapy._jaxlib import transfers
-from xlapy._jaxlib.hlo_lines import described, ended
+from xlapy._jaxlib import rewriting, transfers
+from xlapy._jaxlib.hlo_lines import described, ended, numbered
 from xlapy._jaxlib.isolation import Ended, line_of_instruction, read_isolated
 from xlapy._jaxlib.reading import Refused, make_context
 from xlapy._jaxlib.types import Array, Module
@@ -74,9 +74,26 @@ def parse(program: str | bytes) -> Module:
     if isinstance(program, bytes) and program[:4] == _BYTECODE:
         return _parse_isolated(program, "a program must be valid StableHLO")
     _check_nesting(program)
+    _check_groups(program)
     context = make_context()
     with _diagnosed(context, "a program must be valid StableHLO"), context:
         return ir.Module.parse(program)
+
+
+def _check_groups(program: str | bytes) -> None:
+    """No all_to_all may be without groups: MLIR divides by their number, which ends the process."""
+    data = program.encode() if isinstance(program, str) else program
+    if b"all_to_all" not in data:
+        return
+    try:
+        read_isolated(b"A", data)
+    except Refused:
+        return  # what is wrong is told with its line when it is read here
+    except Ended as end:
+        raise ArtifactError(
+            "a program must be valid StableHLO: the replica_groups of an all_to_all must be written "
+            f"out; {end} [X6]"
+        ) from None
 
 
 def _parse_isolated(data: bytes, what: str) -> Module:
@@ -309,15 +326,21 @@ def from_hlo(program: str | bytes) -> Module:
     text = program if isinstance(program, str) else ""
     what = "a program must be valid HLO"
     with _read_elsewhere(what, text):
-        if isinstance(program, str):
-            proto = read_isolated(b"T", program.encode())
-        else:
-            proto = read_isolated(b"H", program)
-        proto, channel = transfers.prepare(proto)
+        proto = _read_text(program) if isinstance(program, str) else read_isolated(b"H", program)
+        proto, channel = transfers.prepare(rewriting.prepare(proto, text))
         module = _parse_bytecode(read_isolated(b"P", proto), what, text)
     if channel is not None:
         transfers.restore(module, channel)
     return module
+
+
+def _read_text(program: str) -> bytes:
+    """HLO text as a serialised module, whose instructions say in which line they stand."""
+    try:
+        return read_isolated(b"T", numbered(program).encode())
+    except (Refused, Ended):
+        # What is wrong is told of the text as it was given.
+        return read_isolated(b"T", program.encode())
 
 
 def to_hlo(module: Module) -> str:

@@ -49,8 +49,5 @@ def from_hlo(program: str | bytes | Path) -> ImportedFunction:
     Tensor([2., 4.], f32[2])
     """
     from xlapy import _jaxlib
-    from xlapy._jaxlib.hlo_lines import lines_of_names
 
-    given = read_program(program)
-    lines = lines_of_names(given) if isinstance(given, str) else None
-    return ImportedFunction(from_stablehlo_module(_jaxlib.from_hlo(given), lines=lines))
+    return ImportedFunction(from_stablehlo_module(_jaxlib.from_hlo(read_program(program))))

@@ -1,5 +1,6 @@
 """Every operation of XLA: one record each, and a public function beside it."""
 
+import xlapy.ops.bitcasts
 import xlapy.ops.internal
 from xlapy.ops import shaping, spellings
 from xlapy.ops.accuracy import (

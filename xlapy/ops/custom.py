@@ -17,8 +17,8 @@ from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader, split_text
 
+from .bitcasts import layout_of
 from .calls import dictionary_text, is_dictionary
-from .internal import layout_of
 from .library_calls import LIBRARY
 from .rules import not_differentiable, unsupported
 
@@ -33,6 +33,8 @@ Layout = tuple[int, ...]
 
 # --- CustomCall -----------------------------------------------------------------------------------------------------
 
+#: how custom calls are read that spell an operation which StableHLO lacks, by their targets
+_target_readers: Final[dict[str, Callable[..., Any]]] = {}
 #: the interface of handlers that take their configuration as typed attributes
 TYPED: Final = 4
 
@@ -49,9 +51,13 @@ def infer_custom_call(
     result_layouts: tuple[Layout, ...] | None,
     output_operand_aliases: tuple[tuple[tuple[int, ...], int, tuple[int, ...]], ...],
 ) -> tuple[Spec, ...]:
-    """I2 to I7 are the parameters; X1 that layouts and aliases fit operands and results."""
+    """I2 to I7 are the parameters; X1 that layouts and aliases fit operands and results; X2 that it is no operation."""
     ok = type(call_target_name) is str and bool(call_target_name)
     require(ok, "I2", "call_target_name must be a name", call_target_name)
+    require(
+        call_target_name not in _target_readers, "X2", "call_target_name must not be that of an operation in xlapy.ops",
+        call_target_name,
+    )  # fmt: skip
     require_dtype(
         type(has_side_effect) is bool, "I3", "has_side_effect must be a bool", has_side_effect
     )
@@ -146,9 +152,6 @@ def write_custom_call(writer: Writer, instruction: Any) -> None:
 
 def layout_text(layout: Layout) -> str:
     return f"dense<{list(layout) if layout else ''}> : tensor<{len(layout)}xindex>"
-
-
-_target_readers: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def register_target_reader(target: str, read: Callable[..., Any]) -> None:

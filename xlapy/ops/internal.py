@@ -1,6 +1,6 @@
 """Operations that XLA puts into programs itself: they appear in HLO dumps and are not for users to build.
 
-Fusion, Async (AsyncStart, AsyncUpdate, AsyncDone), CopyStart and CopyDone (which are an asynchronous copy), Bitcast,
+Fusion, Async (AsyncStart, AsyncUpdate, AsyncDone), CopyStart and CopyDone (which are an asynchronous copy),
 Domain, AddDependency and RngGetAndUpdateState. They run in the interpreter, have derivatives where they compute
 something, and are written as the StableHLO that computes the same. (Parameter, which dumps have too, is
 `XlaBuilder.parameter` here.)
@@ -21,7 +21,6 @@ from xlapy.specs import (
     TupleSpec,
     require,
     require_dtype,
-    require_shape,
 )
 from xlapy.trace.builder import trace
 from xlapy.trace.codecs import I64
@@ -36,7 +35,7 @@ from .calls import infer_call
 from .control_batching import batch_call
 from .rules import linear, unsupported, zero
 
-__all__ = ["add_dependency_op", "async_done_op", "async_start_op", "async_update_op", "bitcast_op", "domain_op",
+__all__ = ["add_dependency_op", "async_done_op", "async_start_op", "async_update_op", "domain_op",
            "fusion_op", "rng_get_and_update_state_op"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
@@ -282,209 +281,6 @@ async_done_op = register(Op(
 ))  # fmt: skip
 register_reader("mhlo.async_done", _read_async_done)
 register_reader("stablehlo.async_done", _read_async_done)
-
-
-# --- Bitcast --------------------------------------------------------------------------------------------------------
-
-
-def infer_bitcast(
-    x: TensorSpec,
-    *,
-    shape: tuple[int, ...],
-    dtype: Any,
-    source_layout: tuple[int, ...],
-    result_layout: tuple[int, ...],
-) -> TensorSpec:
-    """I1: an array of known shape; X1: the layouts permute the dimensions; C1: the same number of bits."""
-    require_dtype(type(x) is TensorSpec, "I1", "the operand must be an array", x)
-    require_shape(x.is_static, "X2", "the shape must be known", x)
-    result = TensorSpec(shape, dtype)
-    for what, layout, rank in (
-        ("source_layout", source_layout, x.rank),
-        ("result_layout", result_layout, result.rank),
-    ):
-        ok = sorted(layout) == list(range(rank))
-        require(ok, "X1", f"{what} must list {rank} dimensions from minor to major", layout)
-    require_shape(
-        x.size * x.dtype.bits == result.size * result.dtype.bits, "C1", f"the result must have as many bits as {x}",
-        result,
-    )  # fmt: skip
-    return result
-
-
-def kernel_bitcast(
-    x: Array, *, shape: tuple[int, ...], dtype: Any, source_layout: tuple[int, ...], result_layout: tuple[int, ...],
-    out: TensorSpec,
-) -> Array:  # fmt: skip
-    """The operand's memory read as the result; layouts list dimensions from minor to major."""
-    flat = np.ascontiguousarray(x.transpose(source_layout[::-1])).reshape(-1)
-    if flat.dtype != out.dtype.numpy:
-        flat = flat.view(out.dtype.numpy)
-    order = result_layout[::-1]
-    return flat.reshape([shape[i] for i in order]).transpose(np.argsort(order, kind="stable"))
-
-
-def _steps(x: Any, params: Mapping[str, Any]) -> list[tuple[str, TensorSpec, dict[str, Any]]]:
-    """The operations that a bitcast is made of: (name, result, parameters)."""
-    source, target = params["source_layout"][::-1], params["result_layout"][::-1]
-    result = TensorSpec(params["shape"], params["dtype"])
-    steps: list[tuple[str, TensorSpec, dict[str, Any]]] = []
-    current: TensorSpec = x
-    if source != tuple(range(x.rank)):
-        current = current.with_shape([x.shape[i] for i in source])
-        steps.append(("transpose", current, {"permutation": source}))
-    ordered = [result.shape[i] for i in target]
-    if current.dtype is not result.dtype:
-        wide, narrow = current.dtype.bits, result.dtype.bits
-        ratio = wide // narrow if wide > narrow else narrow // wide
-        count = x.size if wide >= narrow else result.size
-        flat = (count,) if wide >= narrow else (count, ratio)
-        if current.shape != flat:
-            current = current.with_shape(flat)
-            steps.append(("reshape", current, {"shape": flat}))
-        current = TensorSpec((count, ratio) if wide > narrow else (count,), result.dtype)
-        steps.append(("bitcast_convert_type", current, {"dtype": result.dtype}))
-    if list(current.shape) != ordered:
-        current = current.with_shape(ordered)
-        steps.append(("reshape", current, {"shape": tuple(ordered)}))
-    if target != tuple(range(result.rank)):
-        back = tuple(int(i) for i in np.argsort(target))
-        current = current.with_shape([current.shape[i] for i in back])
-        steps.append(("transpose", current, {"permutation": back}))
-    return steps
-
-
-def _bitcast(x: Any, **params: Any) -> Any:
-    for name, result, given in _steps(x.spec, params):
-        if name == "bitcast_convert_type":
-            x = _convert_bits(x, result)
-        else:
-            x = bind(lookup(name), x, **given)
-    return x
-
-
-def _convert_bits(x: Any, result: TensorSpec) -> Any:
-    from .conversion import bitcast_convert_type
-
-    found = bitcast_convert_type(x, result.dtype)
-    require_shape(found.spec == result, "X1", f"the bits must make {result}", found.spec)
-    return found
-
-
-_MLIR: Final = {
-    "transpose": "stablehlo.transpose", "reshape": "stablehlo.reshape",
-    "bitcast_convert_type": "stablehlo.bitcast_convert",
-}  # fmt: skip
-
-
-def write_bitcast(writer: Writer, instruction: Any) -> None:
-    """Transposes and reshapes."""
-    (operand,), (result,) = instruction.operands, instruction.results
-    name, kind = writer.names[operand], operand.spec.mlir
-    for step, spec, given in _steps(operand.spec, instruction.params):
-        attributes = ""
-        if step == "transpose":
-            attributes = (
-                f" <{{permutation = array<i64: {', '.join(map(str, given['permutation']))}>}}>"
-            )
-        name = writer.raw(f'"{_MLIR[step]}"({name}){attributes} : ({kind}) -> {spec.mlir}')
-        kind = spec.mlir
-    writer.names[result] = name
-
-
-def read_bitcast(reader: Reader, operation: Any) -> Any:
-    """Layouts are attributes of their own; without them the last dimension is the minor one."""
-    (operand,) = reader.operands(operation)
-    spec: Any = reader.result_specs(operation)[0]
-    return bind(
-        bitcast_op,
-        operand,
-        shape=spec.shape,
-        dtype=spec.dtype,
-        source_layout=_layout(reader, operation, "source_layout", operand.spec.rank),
-        result_layout=_layout(reader, operation, "result_layout", spec.rank),
-    )
-
-
-def _layout(reader: Reader, operation: Any, name: str, rank: int) -> tuple[int, ...]:
-    attribute = reader.attribute(operation, name)
-    if attribute is None:
-        return tuple(range(rank))[::-1]
-    return layout_of(str(attribute))
-
-
-def layout_of(text: str) -> tuple[int, ...]:
-    """The dimensions in ``dense<[1, 0]> : tensor<2xindex>``."""
-    body = text[text.index("<") + 1 : text.index(">")]
-    return tuple(int(n) for n in body.strip("[]").split(",") if n.strip())
-
-
-@final
-class _BitcastRules(Fused):
-    """Linear where the type stays; bits of another type are no numbers that vary."""
-
-    __slots__ = ()
-
-    def fused_jvp(
-        self, op: Op, operands: Sequence[Any], tangents: Sequence[Any], params: Mapping[str, Any]
-    ) -> Any:
-        """The same of the tangent."""
-        same = operands[0].dtype is params["dtype"]
-        out = bind(op, operands[0], **params)
-        return (out,), (bind(op, tangents[0], **params) if same else None,)
-
-    def forward(
-        self, op: Op, operands: Sequence[Any], needed: Sequence[bool], params: Mapping[str, Any]
-    ) -> Any:
-        """Nothing is kept."""
-        return (bind(op, operands[0], **params),), ()
-
-    def backward(
-        self,
-        op: Op,
-        operands: Sequence[Any],
-        cotangents: Sequence[Any],
-        residuals: Any,
-        params: Mapping[str, Any],
-        needed: Sequence[bool],
-    ) -> Sequence[Any]:
-        """The bitcast that leads back."""
-        spec = operands[0].spec
-        if spec.dtype is not params["dtype"]:
-            return [None]
-        return [
-            bind(
-                op, cotangents[0], shape=spec.shape, dtype=spec.dtype, source_layout=params["result_layout"],
-                result_layout=params["source_layout"],
-            )
-        ]  # fmt: skip
-
-
-def batch_bitcast(
-    op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, *, shape: tuple[int, ...], dtype: Any,
-    source_layout: tuple[int, ...], result_layout: tuple[int, ...],
-) -> Any:  # fmt: skip
-    """The new axis is the major one."""
-    return bind(
-        op,
-        args[0],
-        shape=(size, *shape),
-        dtype=dtype,
-        source_layout=(*[i + 1 for i in source_layout], 0),
-        result_layout=(*[i + 1 for i in result_layout], 0),
-    )
-
-
-bitcast_op = register(Op(
-    name="bitcast",
-    section="Bitcast",
-    infer=infer_bitcast,
-    hlo=Hlo("", write=write_bitcast, decomposition=_bitcast),
-    kernel=kernel_bitcast,
-    ad=_BitcastRules(),
-    batch=batch_bitcast,
-))  # fmt: skip
-register_reader("mhlo.bitcast", read_bitcast)
 
 
 # --- Domain, AddDependency ------------------------------------------------------------------------------------------

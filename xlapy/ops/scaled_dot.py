@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,10 @@ from xlapy.trace.codecs import quote
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo import Writer
+from xlapy.trace.stablehlo_reader import Reader
 
 from .contraction import DotDimensionNumbers, dot_general_op, infer_dot_general, require_numbers
+from .custom import register_target_reader
 from .dot_algorithm import as_precision_config
 from .elementwise_kernels import convert
 from .internal import by_decomposition
@@ -203,6 +206,35 @@ scaled_dot_op: Op = register(Op(
     ad=by_decomposition,
     batch=batch_scaled_dot,
 ))  # fmt: skip
+
+
+def read_scaled_dot(reader: Reader, operation: Any) -> Any:
+    """As a custom call with HLO's attributes, for which StableHLO and MHLO have no operation."""
+    text = reader.text(operation, "backend_config")
+    found = dict(re.findall(r"(\w+)=\{([^{}]*)\}", text))
+
+    def dims(name: str) -> Ints:
+        return tuple([int(n) for n in re.findall(r"-?\d+", found.get(name, ""))])
+
+    lhs, rhs, lhs_scale, rhs_scale = reader.operands(operation)
+    result: Any = reader.result_specs(operation)[0]
+    precisions = [w.upper() for w in re.findall(r"\w+", found.get("operand_precision", ""))]
+    return bind(
+        scaled_dot_op,
+        lhs,
+        lhs_scale,
+        rhs,
+        rhs_scale,
+        lhs_batching_dimensions=dims("lhs_batch_dims"),
+        rhs_batching_dimensions=dims("rhs_batch_dims"),
+        lhs_contracting_dimensions=dims("lhs_contracting_dims"),
+        rhs_contracting_dimensions=dims("rhs_contracting_dims"),
+        precision_config=as_precision_config(precisions or None),
+        preferred_element_type=result.dtype,
+    )
+
+
+register_target_reader("xlapy.scaled_dot", read_scaled_dot)
 
 
 def scaled_dot(

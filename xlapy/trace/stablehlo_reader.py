@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -100,9 +100,7 @@ def split_text(text: str) -> list[str]:
     return [*parts, last] if last else parts
 
 
-def from_stablehlo_module(
-    module: Any, entry: str = "main", lines: Mapping[str, str] | None = None
-) -> Computation:
+def from_stablehlo_module(module: Any, entry: str = "main") -> Computation:
     """Read a parsed module.
 
     Parameters
@@ -111,8 +109,6 @@ def from_stablehlo_module(
         From ``xlapy._jaxlib``.
     entry : str
         The function to read; the only public one where there is no such name.
-    lines : mapping from str to str, optional
-        Where the operations that have only a name stand in the text that the module was made of: ``"line 4"``.
 
     Returns
     -------
@@ -124,7 +120,7 @@ def from_stablehlo_module(
         With the name of the operation and its place in the text.
     """
     try:
-        return Reader(module, lines or {}).entry(entry)
+        return Reader(module).entry(entry)
     except RecursionError:
         raise ArtifactError(
             "functions, regions and types must not lie deeper in each other than Python's recursion limit allows; got"
@@ -136,8 +132,7 @@ def from_stablehlo_module(
 class Reader:
     """The state of reading one module."""
 
-    def __init__(self, module: Any, lines: Mapping[str, str]) -> None:
-        self._lines = lines
+    def __init__(self, module: Any) -> None:
         self.functions: dict[str, Any] = {}
         for operation in module.body.operations:
             operation = operation.operation
@@ -218,7 +213,7 @@ class Reader:
             return spec_of_type(str(argument.type))
         except XlapyError as error:
             if not error.annotated:
-                error.args = (f"{name}: {error.args[0]}\n  at {self.place(argument)}",)
+                error.args = (f"{name}: {error.args[0]}\n  at {_place(argument)}",)
                 error.annotated = True
             raise
 
@@ -251,7 +246,7 @@ class Reader:
         """Read one operation."""
         name = operation.name
         op = by_hlo_name(name)
-        source = self._source(operation)
+        source = _source(operation)
         try:
             with builder.at_source(source):
                 read = reader_of(name) if op is None else op.hlo.read
@@ -263,7 +258,7 @@ class Reader:
                     raise UnsupportedOpError(f"operations must be known to xlapy; got {name} [X6]")
         except XlapyError as error:
             if not error.annotated:
-                error.args = (f"{name}: {error.args[0]}\n  at {self.place(operation)}",)
+                error.args = (f"{name}: {error.args[0]}\n  at {_place(operation)}",)
                 error.annotated = True
             raise
         results = outs if isinstance(outs, tuple | list) else (outs,)
@@ -272,31 +267,9 @@ class Reader:
             if tensor.spec != declared and not _refines(tensor.spec, declared):
                 raise ArtifactError(
                     f"{name}: a result's type must be what the operation gives, {tensor.spec}; got {declared}"
-                    f" [X6]\n  at {self.place(operation)}"
+                    f" [X6]\n  at {_place(operation)}"
                 )
             self.values[value] = tensor
-
-    def place(self, operation: Any) -> str:
-        """Where an operation comes from, or the name it has in HLO, or what is known of it."""
-        location = str(operation.location)
-        match = _FILE_LINE.search(location)
-        if match:
-            file, line, column = match.groups()
-            return f"line {line}, column {column}" if file == "-" else f"{file}:{line}:{column}"
-        name = _NAME.match(location)
-        if name is None:
-            return "an unknown place"
-        return f"{name.group(1)!r}, {self._lines.get(name.group(1), 'of an unknown line')}"
-
-    def _source(self, operation: Any) -> Source:
-        location = str(operation.location)
-        match = _FILE_LINE.search(location)
-        if match:
-            return Location(match.group(1), int(match.group(2)), "", int(match.group(3)))
-        name = _NAME.match(location)
-        line = self._lines.get(name.group(1), "") if name else ""
-        number = line.removeprefix("line ")
-        return Location("<hlo>", int(number), "") if number.isdecimal() else None
 
     def params(self, operation: Any, op: Any) -> dict[str, Any]:
         """The static parameters of an operation, through its codecs."""
@@ -339,6 +312,24 @@ def _string(attribute: Any) -> str:
 _FILE_LINE: Final = re.compile(r'"([^"]*)":(\d+):(\d+)')
 # of an instruction of HLO that does not say where it comes from
 _NAME: Final = re.compile(r'loc\("([^"]*)"\)$')
+
+
+def _place(operation: Any) -> str:
+    """Where an operation or argument comes from, or its name in HLO."""
+    location = str(operation.location)
+    match = _FILE_LINE.search(location)
+    if match:
+        file, line, column = match.groups()
+        # What is no file stands in angle brackets; MLIR calls a text that it parses "-".
+        named = file != "-" and not file.startswith("<")
+        return f"{file}:{line}:{column}" if named else f"line {line}"
+    name = _NAME.match(location)
+    return repr(name.group(1)) if name else "an unknown place"
+
+
+def _source(operation: Any) -> Source:
+    match = _FILE_LINE.search(str(operation.location))
+    return Location(match.group(1), int(match.group(2)), "", int(match.group(3))) if match else None
 
 
 # --- constants ----------------------------------------------------------------------------------------------------
