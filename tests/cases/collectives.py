@@ -25,6 +25,7 @@ WAYS: dict[str, dict[str, Any]] = {
 MOVES: dict[str, dict[str, Any]] = {
     "replicas": {"replica_groups": ONE, "channel_id": 0},
     "partitions": {"replica_groups": ONE, "channel_id": 3},
+    "all": {"replica_groups": (), "channel_id": 0},
 }
 NO_GROUPS = {"reference": "StableHLO's interpreter finds no group where none is written"}
 TO_ITSELF = {"reference": "StableHLO's interpreter waits for two devices where one sends to itself"}
@@ -115,6 +116,7 @@ def half(a: Any, b: Any) -> Any:
     return ops.add(ops.add(a, b), ops.mul(a, b))
 
 
+LINES = ("replicas", "partitions")
 ROLLED = {"vmap": "rolled sizes fit no receiver; see tests/ops/test_collectives.py"}
 
 CASES: list[OpCase] = [
@@ -143,15 +145,16 @@ CASES: list[OpCase] = [
     scatter("min", "f64[2,3]", ops.min, 1),
     scatter("half", "f64[2,3]", half, 1),
     scatter("xor", "u8[5]", ops.xor, tol=0.0),
-    *[to_all("f64[2,3,4]", split, concat, way) for way in MOVES for split, concat in ((0, 0), (0, 2), (2, 1))],
+    *[to_all("f64[2,3,4]", split, concat, way) for way in LINES for split, concat in ((0, 0), (0, 2), (2, 1))],
     *[to_all(f"{k}[2,3]", 1, 0, tol=0.0) for k in KINDS],
     permute("f64[2,3]", ((0, 0),)),
     permute("f64[2,3]", ((0, 0),), 2),
     permute("f64[2,3]", ()),
     *[permute(f"{k}[2,3]", ((0, 0),), tol=0.0) for k in KINDS],
-    *[broadcast("f64[2,3]", way) for way in MOVES],
+    *[broadcast("f64[2,3]", way) for way in LINES],
     *[broadcast(f"{k}[2,3]", tol=0.0) for k in KINDS],
     broadcast("f32[]"),
+    broadcast("f32[2]", "all", xfail=NO_GROUPS),
     ragged("piece", "f64[4,2]", "f64[6,2]", [1], [2], [3]),
     ragged("vector", "f64[4]", "f64[6]", [1], [2], [3], "partitions"),
     ragged("updates", "f64[4,2]", "f64[6,2]", [[1, 0, 3]], [[2, 1, 1]], [[3, 0, 1]], skip=ROLLED),
@@ -226,7 +229,6 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("collective_broadcast", X, {"replica_groups": ((0, -1),), "channel_id": 0}, "C2", "negative"),
     ErrorCase("collective_broadcast", X, {"replica_groups": ((0.0,),), "channel_id": 0}, "I2", "integers"),
     ErrorCase("collective_broadcast", X, {"replica_groups": ONE, "channel_id": -1}, "I3", "channel_id"),
-    ErrorCase("collective_broadcast", X, {"replica_groups": (), "channel_id": 0}, "X1", "group"),
     ErrorCase("collective_permute", ["token[]"], PERMUTE, "I1", "array"),
     ErrorCase("collective_permute", X, PERMUTE | {"source_target_pairs": [(0, 0)]}, "I2", "tuples"),
     ErrorCase("collective_permute", X, PERMUTE | {"channel_id": -1}, "I3", "channel_id"),

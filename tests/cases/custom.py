@@ -76,6 +76,7 @@ ADD = body(ops.add, "f32[]", "f32[]")
 F = ["f32[2]"]
 ERRORS: list[ErrorCase] = [
     ErrorCase("custom_call", F, custom("", ("f32[2]",)), "I2"),
+    ErrorCase("custom_call", F, custom("ragged_all_to_all", ("f32[2]",)), "X2", "operation"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), has_side_effect=1), "I3"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), backend_config="n = 1"), "I4"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), backend_config="{} {}"), "I4"),

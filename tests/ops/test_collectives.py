@@ -273,8 +273,6 @@ def test_all_to_all(way: Any, backend: Backend) -> None:
 def test_collective_broadcast(way: Any, backend: Backend) -> None:
     grid, groups, channel, members = way
     count = devices_of(grid)
-    if groups is None:
-        groups = [list(range(count))]
     x = normal(count, 3)
     x[0, 0] = -0.0
     expected = filled(count, members, lambda g: [x[g[0]]] * len(g))
@@ -563,7 +561,7 @@ def test_a_single_device_refuses_groups_of_more() -> None:
         (lambda x: ops.all_gather((), 0, 1), "X2"),
         (lambda x: ops.all_reduce(x, body(lambda a: a, "f32[]")), "C5"),
         (lambda x: ops.partition_id("u32[1]"), "X1"),
-        (lambda x: ops.collective_broadcast(x, None), "X1"),
+        (lambda x: ops.collective_broadcast(x, [[]]), "I2"),
         (lambda x: ops.all_gather(x, 0, 1, layout=[0, 1]), "X3"),
         (lambda x: ops.all_reduce(x, ops.add, shape_with_layout=[1, 0]), "X3"),
         (lambda x: ops.all_gather(x, 0, 1, None, 1, None, "False"), "I5"),
@@ -726,6 +724,7 @@ def test_the_derivative_of_a_product_is_right_at_zeros() -> None:
         lambda x: ops.all_reduce(x, ops.mul),
         lambda x: ops.all_reduce(x, mix, [[0, 1]], 1),
         lambda x: ops.reduce_scatter(x, ops.mul, 0, 2),
+        lambda x: ops.collective_broadcast(x),
     ],
 )
 def test_a_derivative_may_need_the_groups(function: Function) -> None:

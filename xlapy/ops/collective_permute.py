@@ -158,12 +158,11 @@ def collective_permute(
 
 
 def infer_collective_broadcast(x: Spec, *, replica_groups: Groups, channel_id: int) -> TensorSpec:
-    """C1, C2; X1 that there is a group, for no device would be in one."""
+    """C1, C2."""
     require_array(x, "I1")
     assert type(x) is TensorSpec
     check_channel(channel_id, "I3")
     check_groups(replica_groups, "I2", "C1", "C2", covers=False)
-    require(bool(replica_groups), "X1", "there must be a group", replica_groups)
     return x
 
 
@@ -202,15 +201,17 @@ collective_broadcast_op = register(Op(
 ))  # fmt: skip
 
 
-def collective_broadcast(operand: Any, replica_groups: Any, channel_id: int | None = None) -> Any:
+def collective_broadcast(
+    operand: Any, replica_groups: Any = None, channel_id: int | None = None
+) -> Any:
     """The array of a group's first device, on all of the group.
 
     Parameters
     ----------
     operand : array or sequence of arrays
         A sequence is sent array by array.
-    replica_groups : sequence of sequences of int
-        Not every device need be in one.
+    replica_groups : sequence of sequences of int, optional
+        Not every device need be in one; by default one group of all.
     channel_id : int, optional
         A number above 0 makes the groups ones of partitions, within each replica.
 
@@ -227,7 +228,8 @@ def collective_broadcast(operand: Any, replica_groups: Any, channel_id: int | No
 
     Notes
     -----
-    Section CollectiveBroadcast of the operation semantics. XLA on CPU has none; there it is made of permutes.
+    Section CollectiveBroadcast of the operation semantics. XLA on CPU has none; there it is made of permutes. A
+    derivative needs the groups written out.
 
     Examples
     --------

@@ -325,17 +325,20 @@ class ReducedByBody:
 
     def _forward(self, op: Op, operands: Sequence[Any], params: Params) -> Computation:
         if not params["replica_groups"] or strategy_of(params) == "cross_replica_and_partition":
-            raise NotDifferentiableError(
-                f"{op.name}: a derivative by this computation needs to know the devices of each group; got"
-                f" replica_groups {params['replica_groups']} [X4]\n  write the groups out, with"
-                " use_global_device_ids=True where there are partitions"
-            )
+            raise _unknown_groups(op.name, params["replica_groups"])
         specs = [x.spec for x in operands]
         if not all(s.is_static for s in specs):
             raise NotDifferentiableError(
                 f"{op.name}: a derivative must have known sizes; got {specs} [X4]"
             )
         return trace(lambda *xs: self._by_gather(*xs, **params), specs, name=op.name).computation
+
+
+def _unknown_groups(name: str, groups: Groups) -> NotDifferentiableError:
+    return NotDifferentiableError(
+        f"{name}: a derivative of this kind needs to know the devices of each group; got replica_groups {groups} [X4]\n"
+        "  write the groups out, with use_global_device_ids=True where replicas are named with all their partitions"
+    )
 
 
 # --- all_reduce ---------------------------------------------------------------------------------------------------
@@ -460,6 +463,8 @@ def transpose_collective_broadcast(
     c: Any, x: Any, *, replica_groups: Groups, channel_id: int
 ) -> Any:
     """The sum over the group, at its first device: the steps of a broadcast backwards."""
+    if not replica_groups:
+        raise _unknown_groups("collective_broadcast", replica_groups)
     total = c
     for pairs in reversed(_steps(replica_groups)):
         back = _permuted(total, [(b, a) for a, b in pairs], channel_id)

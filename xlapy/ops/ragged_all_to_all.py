@@ -152,16 +152,14 @@ _TARGET = "ragged_all_to_all"
 
 
 def write_ragged_all_to_all(writer: Writer, instruction: Any) -> None:
-    """As XLA's own custom call."""
+    """As XLA's own custom call; without a channel XLA ends the process, and 0 is none."""
     params = instruction.params
-    entries = []
-    if params["channel_id"]:
-        entries.append(f"channel_id = {params['channel_id']} : i64")
-    entries.append(f"replica_groups = {REPLICA_GROUPS.print(params['replica_groups'])}")
+    groups = REPLICA_GROUPS.print(params["replica_groups"])
+    config = f"{{channel_id = {params['channel_id']} : i64, replica_groups = {groups}}}"
     writer.line(
         "stablehlo.custom_call",
         instruction,
-        f'call_target_name = "{_TARGET}", api_version = 4 : i32, backend_config = {{{", ".join(entries)}}}',
+        f'call_target_name = "{_TARGET}", api_version = 4 : i32, backend_config = {config}',
     )
 
 
