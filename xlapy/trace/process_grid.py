@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar, final
 
 from xlapy.errors import BackendError, XlapyError
 from xlapy.specs import Spec
-from xlapy.trace.computation import Computation, Instruction, with_params
+from xlapy.trace.computation import Computation, Instruction, subcomputations, with_params
 from xlapy.trace.mode import annotate
 
 __all__ = [
@@ -205,6 +205,8 @@ def settled(computation: Computation, num_replicas: int, num_partitions: int) ->
     ConstraintError
         If an operation does not fit the grid.
     """
+    if not _depends_on_grid(computation):
+        return computation
 
     def settle(instruction: Instruction) -> Mapping[str, Any]:
         found: Settle | None = getattr(instruction.op.kernel, "settle", None)
@@ -217,3 +219,15 @@ def settled(computation: Computation, num_replicas: int, num_partitions: int) ->
             raise annotate(error, instruction.op.name, specs, instruction.source) from None
 
     return with_params(computation, settle)
+
+
+def _depends_on_grid(computation: Computation) -> bool:
+    """Whether there is an operation in it that `settled_by` is said of."""
+    found: bool | None = computation.cache.get("depends on the grid")
+    if found is None:
+        found = computation.cache["depends on the grid"] = any(
+            hasattr(i.op.kernel, "settle")
+            or (i.params and any(map(_depends_on_grid, subcomputations(i.params))))
+            for i in computation.instructions
+        )
+    return found
