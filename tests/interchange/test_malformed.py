@@ -144,6 +144,12 @@ WRONG_MODULES = {
     "characters": ("%1 = stablehlo", "%\u00e9 = stablehlo", "line 4"),
     "zero_byte": ("%1 = stablehlo", "%\0 = stablehlo", "line 4"),
     "recursion": (BODY, "    %1 = call @main(%x) : (tensor<4x3xf32>) -> tensor<12xf32>", "recursive(.|\n)*line 3"),
+    # MLIR takes as much memory as the number says.
+    "huge_dimension": (
+        BODY, "    %1 = stablehlo.convolution(%x, %x) dim_numbers = [b, f, 2147483647]x[o, i, 0]->[b, f, 0],\n"
+        "    window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
+        " : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<12xf32>", "line 3.*memory",
+    ),
     "nothing_called": ("stablehlo.negate %x : tensor<4x3xf32>", f"call @g{CALLED}", "line 3"),
 }  # fmt: skip
 

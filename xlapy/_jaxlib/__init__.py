@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         generic_text,
         minimum_version,
         parse,
+        read,
         refine_shapes,
         run_passes,
         serialize_artifact,
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
 
 _PROGRAMS = (
     "clone", "compatible_version", "current_version", "evaluate", "evaluate_grid",
-    "from_hlo", "generic_text", "minimum_version", "parse", "refine_shapes", "run_passes",
+    "from_hlo", "generic_text", "minimum_version", "parse", "read", "refine_shapes", "run_passes",
     "serialize_artifact", "text", "to_hlo",
 )  # fmt: skip
 
@@ -126,6 +127,7 @@ __all__ = [
     "plugin_identity",
     "put",
     "put_shards",
+    "read",
     "putter",
     "refine_shapes",
     "register_lapack",

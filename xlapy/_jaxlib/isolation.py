@@ -155,7 +155,7 @@ def read_isolated(form: bytes, data: bytes) -> bytes:
         If reading it ends the process, or takes very long.
     """
     # Reading takes about a second for a megabyte.
-    limit = 60.0 + len(data) / 20e3
+    limit = 30.0 + len(data) / 20e3
     try:
         found, answer = _process.ask(form, data, limit)
     except _Unavailable:

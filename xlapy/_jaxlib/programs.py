@@ -53,7 +53,7 @@ def _diagnosed(context: Any, what: str, source: str = "") -> Iterator[None]:
 
 
 def parse(program: str | bytes) -> Module:
-    """Read and verify a program.
+    """Parse and verify a program that was written here; see `read` for others.
 
     Parameters
     ----------
@@ -72,34 +72,31 @@ def parse(program: str | bytes) -> Module:
         With the line and column of what is wrong.
     """
     if isinstance(program, bytes) and program[:4] == _BYTECODE:
-        return _parse_isolated(program, "a program must be valid StableHLO")
-    _check_nesting(program)
-    _check_groups(program)
+        return _parse_bytecode(program)
     context = make_context()
-    with _diagnosed(context, "a program must be valid StableHLO"), context:
+    with _diagnosed(context, _STABLEHLO), context:
         return ir.Module.parse(program)
 
 
-def _check_groups(program: str | bytes) -> None:
-    """No all_to_all may be without groups: MLIR divides by their number, which ends the process."""
-    data = program.encode() if isinstance(program, str) else program
-    if b"all_to_all" not in data:
-        return
+def read(program: str | bytes) -> Module:
+    """As `parse`, of a program of unknown origin: nothing in it ends or holds up this process."""
+    if isinstance(program, bytes):
+        form, data = b"A", program
+    else:
+        form, data = b"M", program.encode()
+        _check_nesting(data)
     try:
-        read_isolated(b"A", data)
-    except Refused:
-        return  # what is wrong is told with its line when it is read here
-    except Ended as end:
-        raise ArtifactError(
-            "a program must be valid StableHLO: the replica_groups of an all_to_all must be written "
-            f"out; {end} [X6]"
-        ) from None
+        with _read_elsewhere(_STABLEHLO):
+            return _parse_bytecode(read_isolated(form, data))
+    except ArtifactError as error:
+        if "SIGFPE" in str(error) and b"all_to_all" in data:
+            raise ArtifactError(
+                f"{_STABLEHLO}: the replica_groups of an all_to_all must not be empty [X6]"
+            ) from None
+        raise
 
 
-def _parse_isolated(data: bytes, what: str) -> Module:
-    """A program of unknown origin, through `read_isolated`."""
-    with _read_elsewhere(what):
-        return _parse_bytecode(read_isolated(b"A", data))
+_STABLEHLO = "a program must be valid StableHLO"
 
 
 @contextmanager
@@ -118,9 +115,7 @@ def _read_elsewhere(what: str, text: str = "") -> Iterator[None]:
     raise ArtifactError(f"{what}: {complaint} [X6]")
 
 
-def _parse_bytecode(
-    data: bytes, what: str = "a program must be valid StableHLO", source: str = ""
-) -> Module:
+def _parse_bytecode(data: bytes, what: str = _STABLEHLO, source: str = "") -> Module:
     """What MLIR wrote itself."""
     context = make_context()
     with _diagnosed(context, what, source), context:
@@ -136,9 +131,9 @@ _STEPS[list(b"([{<")] = 1
 _STEPS[list(b")]}>")] = -1
 
 
-def _check_nesting(program: str | bytes) -> None:
+def _check_nesting(program: bytes) -> None:
     """No brackets may lie deeper in each other than the parser bears."""
-    data = np.frombuffer(program.encode() if isinstance(program, str) else program, np.uint8)
+    data = np.frombuffer(program, np.uint8)
     steps = _STEPS[data]
     steps[1:][(data[1:] == ord(">")) & (data[:-1] == ord("-"))] = 0  # an arrow
     places = np.flatnonzero(steps)
@@ -149,8 +144,7 @@ def _check_nesting(program: str | bytes) -> None:
         place = places[int(np.argmax(depth > _DEEPEST))]
         line = 1 + int(np.count_nonzero(data[:place] == ord("\n")))
         raise ArtifactError(
-            f"a program must be valid StableHLO: line {line}: brackets must not be nested more "
-            f"than {_DEEPEST} deep [X6]"
+            f"{_STABLEHLO}: line {line}: brackets must not be nested more than {_DEEPEST} deep [X6]"
         )
 
 

@@ -37,6 +37,9 @@ _PRINTED = 4096
 #: programs up to this size are looked through for the line that a reader ends on, for so many seconds
 _SEARCHED = 1 << 20
 _SEARCH = 10.0
+#: as many bytes as a reader may take, besides those in proportion to the program: some sizes it takes on trust
+_MEMORY = 8 << 30
+_LATE = b"the reader takes longer than"
 
 
 class Refused(Exception):
@@ -54,8 +57,8 @@ def read(form: bytes, data: bytes) -> bytes:
     ----------
     form : bytes
         ``b"T"`` for HLO text and ``b"H"`` for a serialised ``HloModuleProto``, which both give one that is well formed;
-        ``b"S"`` for such a one, which gives its text; ``b"P"`` for such a one, ``b"B"`` for HLO text and ``b"A"`` for
-        MLIR bytecode or a portable artifact, which give MLIR bytecode.
+        ``b"S"`` for such a one, which gives its text; ``b"P"`` for such a one, ``b"B"`` for HLO text, ``b"M"`` for MLIR
+        text and ``b"A"`` for MLIR bytecode or a portable artifact, which give MLIR bytecode.
     data : bytes
 
     Returns
@@ -66,8 +69,8 @@ def read(form: bytes, data: bytes) -> bytes:
     ------
     Refused
     """
-    if form == b"A":
-        return _read_bytecode(data)
+    if form in (b"A", b"M"):
+        return _read_module(form, data)
     try:
         if form == b"P":
             return _jax.mlir.hlo_to_stablehlo(data)
@@ -89,7 +92,7 @@ def read(form: bytes, data: bytes) -> bytes:
         raise Refused([("", text)]) from None
 
 
-def _read_bytecode(data: bytes) -> bytes:
+def _read_module(form: bytes, data: bytes) -> bytes:
     from jaxlib.mlir import ir
     from jaxlib.mlir._mlir_libs import _stablehlo
 
@@ -103,7 +106,12 @@ def _read_bytecode(data: bytes) -> bytes:
     attached = context.attach_diagnostic_handler(handler)
     try:
         with context:
-            module = _stablehlo.deserialize_portable_artifact(context, data)
+            if form == b"M":
+                module = ir.Module.parse(data.decode())
+            else:
+                # Not `_jax.mlir.deserialize_portable_artifact`: that one crashes under a diagnostic
+                # handler.
+                module = _stablehlo.deserialize_portable_artifact(context, data)
             written = io.BytesIO()
             module.operation.write_bytecode(written)
             return written.getvalue()
@@ -177,7 +185,7 @@ def _attempt(form: bytes, data: bytes, limit: float) -> tuple[bytes, bytes]:
     os.close(printed_out)
     _, status = os.waitpid(child, 0)
     if late:
-        return b"E", f"it takes longer than {limit:.0f} seconds".encode()
+        return b"E", _LATE + b" %d seconds" % limit
     if status or not answer:
         return b"E", _last_words(printed.decode(errors="replace"), status).encode()
     return bytes(answer[:1]), bytes(answer[1:])
@@ -191,6 +199,8 @@ def _child(form: bytes, data: bytes, answer: int, printed: int) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        memory = _MEMORY + 64 * len(data)
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     except (ImportError, OSError, ValueError):
         pass
     code = 1
@@ -199,6 +209,8 @@ def _child(form: bytes, data: bytes, answer: int, printed: int) -> None:
             found = b"R" + read(form, data)
         except Refused as refused:
             found = b"N" + json.dumps(refused.complaints).encode()
+        except MemoryError:
+            found = b"Ethe reader needs too much memory"
         with os.fdopen(answer, "wb") as out:
             out.write(found)
         code = 0
@@ -226,7 +238,7 @@ def _last_words(printed: str, status: int) -> str:
     return f"the reader ends in {name}: {printed[-200:].strip()}".rstrip(": ")
 
 
-def _line_of(data: bytes, form: bytes, reason: bytes, limit: float) -> int:
+def _line_of(form: bytes, data: bytes, fault: tuple[bytes, bytes], limit: float) -> int:
     """The first line after which a text has the same fault without those that follow; 0 if only all of it has."""
     lines = data.split(b"\n")
     deadline = time.monotonic() + limit
@@ -234,7 +246,7 @@ def _line_of(data: bytes, form: bytes, reason: bytes, limit: float) -> int:
     while high - low > 1 and time.monotonic() < deadline:
         middle = (low + high) // 2
         cut = b"\n".join(lines[:middle])
-        if _attempt(b"T", cut, limit) == (form, reason):
+        if _attempt(form, cut, limit) == fault:
             high = middle
         else:
             low = middle
@@ -246,9 +258,14 @@ def _answer(form: bytes, data: bytes, limit: float) -> tuple[bytes, bytes]:
     if form == b"L":
         return READY, b"%d" % _line_of_instruction(data, limit)
     found, reason = _attempt(form, data, limit)
-    unplaced = found == b"E" or (found == b"N" and b"was parsing" not in reason)
-    if form == b"T" and unplaced and len(data) <= _SEARCHED:
-        line = _line_of(data, found, reason, min(limit, _SEARCH))
+    unplaced = found == b"E" or (form == b"T" and found == b"N" and b"was parsing" not in reason)
+    if (
+        form in (b"T", b"M")
+        and unplaced
+        and not reason.startswith(_LATE)
+        and len(data) <= _SEARCHED
+    ):
+        line = _line_of(form, data, (found, reason), min(limit, _SEARCH))
         if line and found == b"E":
             return b"E", b"line %d: " % line + reason
         if line:

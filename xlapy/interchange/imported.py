@@ -177,7 +177,7 @@ def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> Imported
         raise ArtifactError(
             f"a program must be text or a portable artifact; got bytes that begin with {given[:4]!r} [X6]"
         )
-    module = _jaxlib.parse(given)
+    module = _jaxlib.read(given)
     return ImportedFunction(from_stablehlo_module(module, entry))
 
 
