@@ -47,14 +47,16 @@ GEOMETRIES: dict[str, dict[str, Any]] = {
     "all": window((5, 6)),
     "too_large": window((6, 1)),
     "one": window((1, 1), (2, 3)),
+    "one_cut": window((1, 1), None, ((-1, 0), (0, 1))),
+    "one_cut_strides": window((1, 1), (2, 1), ((-1, -2), (0, 0))),
     "long": window((1, 13), None, ((0, 0), (6, 6))),
     "window_dilation": window((2, 3), None, None, None, (3, 2)),
     "base_dilation": window((2, 3), (1, 2), None, (2, 3)),
     "both": window((3, 2), (2, 3), ((1, 2), (-1, 1)), (2, 3), (2, 2)),
 }  # fmt: skip
-PLAIN = ("valid", "strides", "apart", "padded", "far_padding", "cut", "all", "too_large", "one")
+PLAIN = ("valid", "strides", "apart", "padded", "far_padding", "cut", "all", "too_large", "one", "one_cut_strides", "one_cut")
 #: windows without an element: their result does not vary, but differs from itself by infinities
-HOLLOW = ("far_padding", "cut_and_padded", "both")
+HOLLOW = ("far_padding", "cut_and_padded", "both", "one_cut")
 
 
 def pool(operation: str, geometry: str, operand: Any = "f64[5,6]", **more: Any) -> OpCase:

@@ -16,7 +16,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import inline
 
-__all__ = ["in_one_precision"]
+__all__ = ["in_one_precision", "retyped"]
 
 #: the operations, and the parameter that is the computation
 _BODIES: Final[Mapping[str, str]] = {
@@ -41,7 +41,9 @@ def in_one_precision(instruction: Instruction) -> Callable[..., Any] | None:
     def widened(*operands: Any, **params: Any) -> Any:
         given = [_converted(x, wide) for x in operands]
         # What a map gives may be of any type.
-        body = _in(wide, params[key], results=op.name != "map")
+        body = retyped(
+            params[key], lambda d: wide if d.kind == "float" else d, results=op.name != "map"
+        )
         found = bind(op, *given, **{**params, key: body})
         if type(found) is not tuple:
             return found
@@ -58,14 +60,13 @@ def _converted(x: Any, dtype: DType) -> Any:
     return bind(lookup("convert_element_type"), x, dtype=dtype)
 
 
-def _in(wide: DType, body: Computation, *, results: bool) -> Computation:
-    """The computation of scalars of the wide type in the place of other floats, and giving them if `results`."""
+def retyped(body: Computation, change: Callable[[DType], DType], *, results: bool) -> Computation:
+    """A computation that takes scalars of other types, converts them and does the same; and back, if `results`."""
     specs: list[Any] = list(body.parameter_specs)
+    convert = lookup("convert_element_type")
 
     def run(*scalars: Any) -> list[Any]:
-        given = [_converted(x, s.dtype) for x, s in zip(scalars, specs, strict=True)]
-        found = inline(body, given)
-        return [_converted(y, wide) for y in found] if results else found
+        found = inline(body, [bind(convert, x, dtype=s.dtype) for x, s in zip(scalars, specs)])
+        return [bind(convert, y, dtype=change(y.spec.dtype)) for y in found] if results else found
 
-    scalars = [TensorSpec((), wide if s.dtype.kind == "float" else s.dtype) for s in specs]
-    return as_computation(run, scalars, name=body.name)
+    return as_computation(run, [TensorSpec((), change(s.dtype)) for s in specs], name=body.name)

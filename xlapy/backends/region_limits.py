@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from xlapy.backends.base import Capabilities
-from xlapy.backends.mixed_precision import in_one_precision
+from xlapy.backends.mixed_precision import in_one_precision, retyped
 from xlapy.backends.shared_operands import apart
 from xlapy.dtypes import DType, as_dtype
 from xlapy.specs import TensorSpec
@@ -66,9 +66,12 @@ ACROSS_DEVICES: Final = frozenset({"all_reduce", "reduce_scatter"})
 
 #: by platform, operations that are there only for elements of so many bits; with fewer the process may be aborted
 FEWEST_BITS: Final[Mapping[str, Mapping[str, int]]] = {
-    "cpu": dict.fromkeys(
-        ("all_gather", "all_reduce", "all_to_all", "concatenate", "reduce_scatter"), 4
-    )
+    "cpu": {
+        **dict.fromkeys(
+            ("all_gather", "all_reduce", "all_to_all", "concatenate", "reduce_scatter", "sort"), 4
+        ),
+        "top_k": 8,
+    }
 }
 
 #: operations that may be applied to arrays there
@@ -156,21 +159,28 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
 def _is_narrow(instruction: Instruction, fewest_bits: Mapping[str, int]) -> bool:
     bits = fewest_bits.get(instruction.op.name)
     return bits is not None and any(
-        type(v.spec) is TensorSpec and v.spec.dtype.bits < bits for v in instruction.operands
+        type(v.spec) is TensorSpec and _wide_below(bits, v.spec.dtype) is not v.spec.dtype
+        for v in instruction.operands
     )
 
 
 def _in_bytes(op: Op, bits: int, *xs: Any, **params: Any) -> Any:
     """An operation that moves elements, the narrow ones by way of integers of eight bits."""
     convert = lookup("convert_element_type")
-    wide = [_wide(x.spec.dtype) if x.spec.dtype.bits < bits else x.spec.dtype for x in xs]
+    for key in op.hlo.regions:
+        body = retyped(params[key], partial(_wide_below, bits), results=True)
+        params = {**params, key: body}
+    wide = [_wide_below(bits, x.spec.dtype) for x in xs]
     moved = bind(op, *[bind(convert, x, dtype=w) for x, w in zip(xs, wide, strict=True)], **params)
     if type(moved) is not tuple:
         return bind(convert, moved, dtype=xs[0].spec.dtype)
     return tuple([bind(convert, m, dtype=x.spec.dtype) for m, x in zip(moved, xs, strict=True)])
 
 
-def _wide(dtype: DType) -> DType:
+def _wide_below(bits: int, dtype: DType) -> DType:
+    """The type by way of which an element goes that has fewer bits; truth values take a byte in XLA."""
+    if dtype.bits >= bits or dtype.kind == "bool":
+        return dtype
     return as_dtype("s8" if dtype.kind == "int" else "u8")
 
 

@@ -15,6 +15,7 @@ from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
+from .families import write_composed
 from .reduction import UFUNCS, identity_of, is_exact, split_operands, together
 from .rules import body_name
 from .scalar_bodies import in_types_of, on_arrays, require_fold, scalar_body
@@ -158,9 +159,18 @@ def read_reduce_window(reader: Reader, operation: Any) -> Any:
 
 
 def write_reduce_window(writer: Writer, instruction: Any) -> None:
-    """As declared; but XLA aborts on several scalars, so the body of scalars is written in its place."""
+    """As declared; but XLA aborts on several scalars, so the body of scalars is written in its place.
+
+    And it aborts on windows of one element that leave some out: these are composed.
+    """
+    params = instruction.params
     if instruction.operands[0].spec.rank:
-        writer.declared(instruction)
+        window = Window.of(params)
+        if set(window.sizes) == {1} and any(n < 0 for pair in window.padding for n in pair):
+            body = params["body"]
+            write_composed(writer, instruction, lambda *xs: tuple(composed(xs, body, window)))
+        else:
+            writer.declared(instruction)
         return
     count = len(instruction.results)
     operands = instruction.operands
