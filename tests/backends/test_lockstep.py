@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -303,6 +304,24 @@ def test_an_interrupt_ends_all_devices() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(function, rows(3), replicas=3)
+
+
+def test_an_interrupt_ends_loops_without_end() -> None:
+    def interrupt(x: Array) -> Array:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        return x
+
+    def function(x: Any) -> Any:
+        y = ops.python_callback(interrupt, [x], "f64[2]")
+        y = xlapy.while_loop(lambda c: xlapy.sum(c * 0.0) == 0.0, lambda c: c + 1.0, y)
+        return ops.all_reduce(y, ops.add)
+
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        run(function, rows(3), replicas=3)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=10)
+        assert not thread.is_alive()
 
 
 # --- devices ------------------------------------------------------------------------------------------------------

@@ -76,6 +76,10 @@ class SimulatedProcess(Process):
         self.turn.acquire()
         self._group = group
 
+    def check_running(self) -> None:
+        """End if the run was interrupted."""
+        self._group.check_running()
+
     def exchange(
         self, site: Instruction, channel: int, group: Sequence[Place], value: Any
     ) -> Sequence[Any]:
@@ -167,25 +171,33 @@ class Lockstep:
             for p in self.processes
         ]
         started = 0
+        is_begun = False
         try:
             for thread in threads:
                 thread.start()
                 started += 1
             self.processes[0].turn.release()
+            is_begun = True
             for thread in threads:
                 thread.join()
         except BaseException as error:  # an interrupt, or no more threads
-            # Each process ends when it is its turn; nobody waits for the one that runs now.
+            # Each process ends when it is its turn; nobody waits for the one that runs now. It
+            # ends where it meets another one, or in the next round of a loop.
             if self._error is None:
                 self._error = error
             for process in self.processes[started:]:
                 process.is_done = True
-            if started < len(threads):
+            if not is_begun:
                 self._pass_on()
             raise
         if self._error is not None:
             raise self._error
         return [p.result for p in self.processes]
+
+    def check_running(self) -> None:
+        """End the process that asks if the run was interrupted."""
+        if self._error is not None:
+            raise _Aborted
 
     def _run_one(self, process: SimulatedProcess, function: Callable[[int], Any]) -> None:
         process.turn.acquire()
@@ -225,8 +237,7 @@ class Lockstep:
             raise self._deadlock()
         self._pass_on()
         process.turn.acquire()
-        if self._error is not None:
-            raise _Aborted
+        self.check_running()
         found, process.received = process.received, None
         return found
 

@@ -18,6 +18,7 @@ from xlapy.trace.builder import lift
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register, register_reader
+from xlapy.trace.process_grid import current_process
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
@@ -67,7 +68,9 @@ def infer_while(*specs: Spec, cond: Computation, body: Computation) -> tuple[Spe
 
 def kernel_while(*state: Any, cond: Run, body: Run, out: Any) -> tuple[Any, ...]:
     """While cond(*state), state = body(*state)."""
+    process = current_process()
     while cond(*state)[0]:
+        process.check_running()
         state = body(*state)
     return state
 

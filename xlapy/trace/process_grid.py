@@ -59,6 +59,10 @@ class Process(abc.ABC):
         return self.replica, self.partition
 
     @abc.abstractmethod
+    def check_running(self) -> None:
+        """End the process if nobody waits for its result any more; loops that may have no end ask in each round."""
+
+    @abc.abstractmethod
     def exchange(
         self, site: Instruction, channel: int, group: Sequence[Place], value: Any
     ) -> Sequence[Any]:
@@ -105,6 +109,9 @@ class AloneProcess(Process):
     def __init__(self) -> None:
         self.replica = self.partition = 0
         self.num_replicas = self.num_partitions = 1
+
+    def check_running(self) -> None:
+        """It runs in the caller's thread."""
 
     def exchange(
         self, site: Instruction, channel: int, group: Sequence[Place], value: Any
