@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-__all__ = ["Location", "Source", "caller", "hide_library_frames", "locate", "mark_library"]
+__all__ = ["Location", "Source", "caller", "hide_library_frames", "locate"]
 
 #: (code object, offset of the instruction): cheap to take, resolved only when a line is printed
 Source: TypeAlias = "tuple[CodeType, int] | Location | None"
@@ -36,11 +36,6 @@ class Location(NamedTuple):
 _LIBRARY: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # One entry per code object ever seen on a call path, so that a frame costs a dict look-up and no string work.
 _is_library: dict[CodeType, bool] = {}
-
-
-def mark_library(code: CodeType) -> None:
-    """Count the frames of `code` as the library's, though it stands in another file."""
-    _is_library[code] = True
 
 
 def _classify(code: CodeType) -> bool:

@@ -19,7 +19,7 @@ from xlapy.specs import Spec, TensorSpec
 if TYPE_CHECKING:
     from xlapy.trace.computation import Value
 
-__all__ = ["OPERANDS", "Placed", "Placement", "Tensor", "install", "is_traced", "operators"]
+__all__ = ["OPERANDS", "Placed", "Placement", "Tensor", "install", "operators"]
 
 
 @final
@@ -90,11 +90,6 @@ def install(
     operators.update(functions)
     for name, function in attributes.items():
         setattr(Tensor, name, function)
-
-
-def is_traced(x: Any) -> bool:
-    """Whether x is a tensor of a program being recorded."""
-    return type(x) is Tensor and x.placed is x.placed.spec
 
 
 @final

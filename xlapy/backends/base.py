@@ -117,7 +117,7 @@ class Executable(abc.ABC):
 class Backend(abc.ABC):
     """Somewhere that computations run: devices, buffers, executables.
 
-    Subclasses are final. `xlapy.testing.backend_suite` checks one from outside.
+    Subclasses are final.
 
     Attributes
     ----------

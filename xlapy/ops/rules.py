@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 from xlapy.errors import NotDifferentiableError, UnsupportedOpError
-from xlapy.tensor import Tensor
 from xlapy.trace.batching import broadcast_leading
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
@@ -26,7 +25,6 @@ __all__ = [
     "NotDifferentiable",
     "Rules",
     "Zero",
-    "batch_by_slices",
     "batch_elementwise",
     "body_name",
     "broadcast_leading",
@@ -474,39 +472,6 @@ def batch_elementwise(
     return bind(op, *full, **params)
 
 
-def batch_by_slices(
-    op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any
-) -> Any:
-    """The operation on each row by itself: for those that have no batch dimension of their own."""
-    rows = []
-    for i in range(size):
-        row = []
-        for a, b in zip(args, is_batched, strict=True):
-            if b:
-                shape = a.spec.shape
-                a = bind(
-                    lookup("slice"),
-                    a,
-                    start_indices=(i, *[0] * (len(shape) - 1)),
-                    limit_indices=(i + 1, *shape[1:]),
-                    strides=(1,) * len(shape),
-                )
-                a = bind(lookup("reshape"), a, shape=shape[1:])
-            row.append(a)
-        out = bind(op, *row, **params)
-        rows.append(out if type(out) is tuple else (out,))
-    several = type(out) is tuple if size else False
-    stacked = tuple(
-        bind(
-            lookup("concatenate"),
-            *[bind(lookup("reshape"), o, shape=(1, *o.spec.shape)) for o in column],
-            dimension=0,
-        )
-        for column in zip(*rows, strict=True)
-    )
-    return stacked if several else stacked[0]
-
-
 def unsupported(why: str) -> Callable[..., Any]:
     """A batching rule that raises, saying why there is none."""
 
@@ -516,18 +481,3 @@ def unsupported(why: str) -> Callable[..., Any]:
         raise UnsupportedOpError(f"{op.name}: must not be vectorised: {why} [X5]")
 
     return refuse
-
-
-# --- public functions ---------------------------------------------------------------------------------------------
-
-
-def scalars_like(reference: Tensor, *xs: Any) -> tuple[Any, ...]:
-    """Python scalars among `xs` as constants of the element type of `reference`; the rest as it is."""
-    from xlapy.trace.builder import scalar_array
-
-    return tuple(
-        bind(lookup("constant"), value=scalar_array(x, reference.dtype))
-        if isinstance(x, bool | int | float | complex)
-        else x
-        for x in xs
-    )

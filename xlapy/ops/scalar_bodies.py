@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -165,6 +165,3 @@ def scalar_body(body: Any, operands: Sequence[Any], what: str, copies: int = 2) 
         require_dtype(type(x.spec) is TensorSpec, "I1", "an operand must be an array", x.spec)
     scalars = [TensorSpec((), x.spec.dtype) for x in operands]
     return as_computation(body, scalars * copies, name=what, what=what)
-
-
-Fold = Callable[..., Any]

@@ -114,9 +114,6 @@ def quote(text: str) -> str:
     return '"' + "".join(out) + '"'
 
 
-_ESCAPE: Final = re.compile(r"\\([0-9A-Fa-f]{2}|.)")
-
-
 def _unquote(text: str) -> str:
     body = text.strip()[1:-1].encode()
     raw = bytearray()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
@@ -331,8 +331,6 @@ class Writer:
 
 
 # --- constants ----------------------------------------------------------------------------------------------------
-
-_HEX_DIGITS: Final = {8: 2, 16: 4, 32: 8, 64: 16}
 
 
 def _scalar(array: np.ndarray[Any, Any], kind: str, bits: int) -> str:
