@@ -163,6 +163,32 @@ def test_wrong_stablehlo(name: str) -> None:
         xlapy.from_stablehlo(text)
 
 
+UNKNOWN = {
+    "type": (
+        "%0 = stablehlo.convert %x : (tensor<2xf32>) -> tensor<2x!tf.foo<i8, {0.1:-30}>>",
+        r"type .*!tf\.foo<i8, \{0\.1:-30\}> in stablehlo\.convert",
+    ),
+    "generic_operation": ('%0 = "tf.Foo"(%x) : (tensor<2xf32>) -> tensor<2xf32>', r"operation .*tf\.Foo"),
+    "operation": ("%0 = tf.Foo %x : tensor<2xf32>", r"operation .*tf\.Foo"),
+    "operation_of_stablehlo": (
+        '%0 = "stablehlo.unfold"(%x) : (tensor<2xf32>) -> tensor<2xf32>', r"operation .*stablehlo\.unfold"
+    ),
+    "attribute": (
+        "%0 = stablehlo.negate %x {a = #tf.foo} : tensor<2xf32>", r"attribute .*#tf\.foo in stablehlo\.negate"
+    ),
+    "operation_of_mlir": ("%0 = math.absf %x : tensor<2xf32>", r"operations .*math\.absf"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_to_stablehlo(name: str) -> None:
+    """What other dialects have is not supported, rather than malformed."""
+    line, match = UNKNOWN[name]
+    text = f"func.func @main(%x: tensor<2xf32>) {{\n  {line}\n  return\n}}"
+    with pytest.raises(UnsupportedOpError, match=f"{match}(.|\n)*at line 2"):
+        xlapy.from_stablehlo(text)
+
+
 @pytest.mark.parametrize("read", [xlapy.from_hlo, xlapy.from_stablehlo])
 @pytest.mark.parametrize(
     ("given", "match"),

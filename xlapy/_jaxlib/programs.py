@@ -24,7 +24,7 @@ from xlapy._jaxlib.isolation import Ended, line_of_instruction, read_isolated
 from xlapy._jaxlib.reading import Refused, make_context
 from xlapy._jaxlib.types import Array, Module
 from xlapy.dtypes import TABLE, as_dtype
-from xlapy.errors import ArtifactError
+from xlapy.errors import ArtifactError, UnsupportedOpError
 
 _BYTECODE = b"ML\xefR"
 
@@ -79,21 +79,62 @@ def parse(program: str | bytes) -> Module:
 
 
 def read(program: str | bytes) -> Module:
-    """As `parse`, of a program of unknown origin: nothing in it ends or holds up this process."""
+    """As `parse`, of a program of unknown origin: nothing in it ends or holds up this process.
+
+    Raises
+    ------
+    ArtifactError
+        With the line and column of what is wrong.
+    UnsupportedOpError
+        For an operation, type or attribute that no dialect here has, with its line.
+    """
     if isinstance(program, bytes):
         form, data = b"A", program
     else:
         form, data = b"M", program.encode()
         _check_nesting(data)
     try:
-        with _read_elsewhere(_STABLEHLO):
-            return _parse_bytecode(read_isolated(form, data))
-    except ArtifactError as error:
-        if "SIGFPE" in str(error) and b"all_to_all" in data:
-            raise ArtifactError(
-                f"{_STABLEHLO}: the replica_groups of an all_to_all must not be empty [X6]"
-            ) from None
-        raise
+        bytecode = read_isolated(form, data)
+    except Refused as refused:
+        _check_known(refused.complaints, data if form == b"M" else b"")
+        raise ArtifactError(f"{_STABLEHLO}: {described('', refused.complaints)} [X6]") from None
+    except Ended as end:
+        what = str(end)
+        if "SIGFPE" in what and b"all_to_all" in data:
+            what = "the replica_groups of an all_to_all must not be empty"
+        raise ArtifactError(f"{_STABLEHLO}: {what} [X6]") from None
+    return _parse_bytecode(bytecode)
+
+
+#: what MLIR says of what it does not know, what that is, and how it is written
+_UNKNOWN = (
+    (r'`!"(\w+)"<"(.*)">` type created with unregistered', "a type", "!{}.{}"),
+    (r'#"(\w+)"<"(.*)">.* attribute created with unregistered', "an attribute", "#{}.{}"),
+    (r"not found for custom op '([^']*)'", "an operation", "{}"),
+    (r"custom op '([^']*)' is unknown", "an operation", "{}"),
+    (r"unregistered operation '([^']*)'", "an operation", "{}"),
+    (r"operation being parsed with an unregistered dialect", "an operation", ""),
+)
+
+
+def _check_known(complaints: Sequence[tuple[str, str]], program: bytes) -> None:
+    """What is refused must not be refused for being unknown."""
+    for place, text in complaints:
+        for pattern, what, form in _UNKNOWN:
+            match = re.search(pattern, text)
+            if match is None:
+                continue
+            where = re.search(r'"-":(\d+):(\d+)', place)
+            operation = ""
+            if where:
+                line = program.decode().split("\n")[int(where[1]) - 1]
+                # Its name stands behind those of its results.
+                name = re.search(r'(?:^|=|\s)\s*"?([a-z]\w*\.\w[\w.]*)"?', line)
+                operation = name[1] if name else ""
+            got = form.format(*match.groups()) if form else operation
+            within = f" in {operation}" if operation and operation != got else ""
+            at = f"\n  at line {where[1]}, column {where[2]}" if where else ""
+            raise UnsupportedOpError(f"{what} must be known to xlapy; got {got}{within} [X6]{at}")
 
 
 _STABLEHLO = "a program must be valid StableHLO"
