@@ -25,15 +25,23 @@ from xlapy.errors import (
 )
 from xlapy.methods import BoundMethod, describe_object, require_unchanged, stand_in_for
 from xlapy.signatures import (
+    INSTANCE,
     SCALARS,
     Entry,
     Signature,
+    as_flags,
+    as_names,
+    bind_arguments,
+    described,
     difference,
     host_scalar,
     is_scalar,
     leaf_key,
+    leaves_below,
+    signature_of,
     spec_of_leaf,
     stand_in,
+    unrepeated,
     with_leaves,
     without_static,
 )
@@ -86,22 +94,20 @@ class CompiledFunction:
         functools.update_wrapper(self, function)
         self._function = function
         self._backend = backend
-        self._static = (
-            (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-        )
-        self._donate = (
-            (donate_argnames,) if isinstance(donate_argnames, str) else tuple(donate_argnames)
-        )
+        self._static = as_names(static_argnames, "static_argnames")
+        self._donate = as_names(donate_argnames, "donate_argnames")
         #: where and how it runs on several devices at once: xlapy.replication
         self._grid = grid
-        self._flags = tuple(sorted((options or {}).items()))
-        self._signature = inspect.signature(function)
+        self._flags = as_flags(options)
+        self._signature = signature_of(function)
         self._check_names()
         self._plain = not self._static and not self._donate and backend is None
         self._fast: dict[Any, tuple[Callable[[list[Any]], Any], Any]] = {}
         self._entries: dict[Any, Entry] = {}
         self._history: list[dict[str, str]] = []
         self._lock = threading.RLock()
+        #: the signatures that it is being recorded for now, by thread
+        self._active: set[Any] = set()
         self._name = getattr(function, "__name__", "main")
         self.traces = 0
         self.compiles = 0
@@ -145,7 +151,7 @@ class CompiledFunction:
                     key: list[Any] = []
                     arrange(args, payloads, key)
                     run, unpack = self._fast[tuple(key)]
-            except (KeyError, TypeError, NotPlainError):
+            except (KeyError, TypeError, NotPlainError, RecursionError):
                 pass
             else:
                 return unpack(run(payloads))
@@ -173,7 +179,11 @@ class CompiledFunction:
             tensors += [put(a, placement) for a in entry.exact_scalars(signature.leaves)]
         run = entry.run
         assert run is not None
+        if entry.donated:
+            entry.require_unshared(tensors, self._name, lambda: self._paths(signature))
         payloads = run([t.payload for t in tensors])
+        if entry.donated:
+            entry.consume(tensors, signature.leaves)
         executable = entry.executable
         assert executable is not None
         results = [Tensor(p, r) for p, r in zip(executable.placed, payloads, strict=True)]
@@ -259,10 +269,11 @@ class CompiledFunction:
         static: tuple[Any, ...] = ()
         if self._static:
             own = () if instance is None else (instance,)
-            bound = self._signature.bind(*own, *args, **kwargs)
+            bound = bind_arguments(self._name, self._signature, (*own, *args), kwargs)
             if own:
                 del bound.arguments[next(iter(bound.arguments))]
-            found = {n: bound.arguments[n] for n in self._static if n in bound.arguments}
+            given = {**kwargs, **bound.arguments}
+            found = {n: given[n] for n in self._static if n in given}
             for name, value in found.items():
                 try:
                     hash(value)
@@ -280,13 +291,13 @@ class CompiledFunction:
         if instance is not None:
             more, description = describe_object(instance)
             leaves = [*more, *leaves]
-            static = (*static, (_INSTANCE, type(instance), description))
+            static = (*static, (INSTANCE, type(instance), description))
         return Signature(leaves, structure, static)
 
     def _paths(self, signature: Signature) -> list[str]:
         """What each leaf is called: ``x``, ``params['w']``, ..."""
         parameters = list(self._signature.parameters.values())
-        if signature.static and signature.static[-1][0] is _INSTANCE:
+        if signature.static and signature.static[-1][0] is INSTANCE:
             parameters = parameters[1:]  # the object is no argument: its leaves come first
         names: list[str] = []
         args_structure, kwargs_structure = signature.structure.children
@@ -365,19 +376,20 @@ class CompiledFunction:
                 if (example := stand_in(x)) is not None:
                     builder.stand_ins[argument.payload] = example
             arguments.append(argument)
-        with recording(builder):
+        mark = (builder.thread, *signature.key[:2], tuple([a.placed for a in arguments]))
+        with unrepeated(self._active, mark, self._name), recording(builder):
             output = self._apply(signature, arguments, instance)
             leaves, out_structure = tree.flatten(output)
             results = [builder.value(self._result(x, i)) for i, x in enumerate(leaves)]
         self.traces += 1
-        self._history.append(self._describe(signature, paths))
+        self._history.append(described(signature, paths))
         computation = builder.finish(results)
-        donated = self._donated(signature, paths)
+        donated = leaves_below(self._donate, paths)
         captured = [t for t, _ in builder.captured.values()]
         return Entry(computation, captured, out_structure, donated, scalars)
 
     def _apply(self, signature: Signature, arguments: list[Tensor], instance: Any) -> Any:
-        static = {s[0]: s[2] for s in signature.static if s[0] is not _INSTANCE}
+        static = {s[0]: s[2] for s in signature.static if s[0] is not INSTANCE}
         if instance is not None:
             count = len(arguments) - signature.structure.leaves
             dummy, before = stand_in_for(signature.static[-1][2], arguments[:count])
@@ -401,15 +413,6 @@ class CompiledFunction:
             raise DTypeError(
                 f"{self._name}: must return tensors, numbers or containers of them; got {type(x).__name__} [X1]"
             ) from None
-
-    def _donated(self, signature: Signature, paths: list[str]) -> frozenset[int]:
-        if not self._donate:
-            return frozenset()
-        return frozenset(
-            i
-            for i, p in enumerate(paths)
-            if any(p == n or p.startswith((f"{n}[", f"{n}.")) for n in self._donate)
-        )
 
     def _call_traced(self, signature: Signature, builder: XlaBuilder, instance: Any) -> Any:
         """A call inside another trace: kept as a call of the recorded computation."""
@@ -466,8 +469,13 @@ class CompiledFunction:
         -------
         Lowered
         """
-        signature = self._sign(args, kwargs)
-        entry = self._trace(signature)
+        return self._lower(args, kwargs)
+
+    def _lower(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], instance: Any = None
+    ) -> Lowered:
+        signature = self._sign(args, kwargs, instance)
+        entry = self._trace(signature, instance)
         placement = next(
             (
                 x.placed.placement
@@ -478,7 +486,7 @@ class CompiledFunction:
         )
         if placement is None:
             placement = get_backend(self._backend).placement
-        return Lowered(self, signature, entry, placement, self._grid)
+        return Lowered(self, signature, entry, placement, self._grid, instance)
 
     def explain(self) -> str:
         """Why the function was recorded each time: what differed from the nearest earlier signature."""
@@ -497,28 +505,10 @@ class CompiledFunction:
             )
         return "\n".join(lines) or f"{self._name} has not been recorded"
 
-    def _describe(self, signature: Signature, paths: list[str]) -> dict[str, str]:
-        found = {
-            p: str(x.placed.spec)
-            if type(x) is Tensor
-            else str(x)
-            if isinstance(x, TensorSpec)
-            else type(x).__name__
-            for p, x in zip(paths, signature.leaves, strict=True)
-        }
-        for name, *rest in signature.static:
-            if name is not _INSTANCE:
-                found[name] = f"static {rest[1]!r}"
-        return found
-
     def clear_cache(self) -> None:
         """Forget every program of this function; the counters stay."""
         self._fast.clear()
         self._entries.clear()
-
-
-# In the place of a static argument's name: what the object of a method is like.
-_INSTANCE: Final = object()
 
 
 def _all_on(tensors: Sequence[Tensor], backend: Any) -> bool:
@@ -568,17 +558,17 @@ def compile(
     >>> norm(xlapy.asarray([6.0, 8.0])), norm.traces
     (Tensor(10., f32[]), 1)
     """
+    given: dict[str, Any] = {
+        "backend": backend, "static_argnames": static_argnames, "donate_argnames": donate_argnames,
+        "in_shardings": in_shardings, "out_shardings": out_shardings, "options": options,
+    }  # fmt: skip
     if f is None:
-        return functools.partial(
-            compile, backend=backend, static_argnames=static_argnames, donate_argnames=donate_argnames,
-            in_shardings=in_shardings, out_shardings=out_shardings, options=options,
-        )  # fmt: skip
+        return functools.partial(compile, **given)
+    if isinstance(f, staticmethod):
+        return staticmethod(compile(f.__func__, **given))
     if not callable(f):
         raise DTypeError(f"compile: f must be a function; got {type(f).__name__} [X1]")
-    return CompiledFunction(
-        f, backend=backend, static_argnames=static_argnames, donate_argnames=donate_argnames,
-        in_shardings=in_shardings, out_shardings=out_shardings, options=options,
-    )  # fmt: skip
+    return CompiledFunction(f, **given)
 
 
 def clear_caches() -> None:

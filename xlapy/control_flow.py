@@ -40,6 +40,8 @@ def _widened(
 def _traced(
     function: Callable[..., Any], structure: tree.TreeDef, specs: Sequence[Any], name: str
 ) -> tuple[Traced, tree.TreeDef]:
+    if not callable(function):
+        raise DTypeError(f"{name} must be a function; got {type(function).__name__} [X1]")
     found: list[tree.TreeDef] = []
 
     def of_leaves(*leaves: Any) -> Any:
@@ -133,6 +135,17 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
 
     def recorded(first: Any, last: Any, state: Any) -> Any:
         start, stop = _tensor(first), _tensor(last)
+        for what, x in (("lower", start), ("upper", stop)):
+            spec = x.placed.spec
+            if type(spec) is not TensorSpec or spec.rank or not spec.dtype.integer:
+                raise DTypeError(f"fori_loop: {what} must be an integer scalar; got {spec} [X1]")
+        if start.dtype is not stop.dtype:
+            raise DTypeError(
+                f"fori_loop: lower and upper must be of one integer type; got {start.dtype} and"
+                f" {stop.dtype} [X1]"
+            )
+        if not callable(body):
+            raise DTypeError(f"body must be a function; got {type(body).__name__} [X1]")
         one = _tensor(1)
         if start.dtype is not one.dtype:
             one = bind(lookup("convert_element_type"), one, dtype=start.dtype)

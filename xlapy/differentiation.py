@@ -33,6 +33,21 @@ def _tensor(x: Any) -> Tensor:
     return x if type(x) is Tensor else lift(x)
 
 
+def require_callable(f: Any, name: str) -> None:
+    """Refuse what is no function when it is given, not when it is called."""
+    if not callable(f):
+        raise DTypeError(f"{name}: f must be a function; got {type(f).__name__} [X1]")
+
+
+def _pair(output: Any, name: str) -> tuple[Any, Any]:
+    """What a function with something beside its value returned."""
+    if not isinstance(output, tuple | list) or len(output) != 2:
+        raise DTypeError(
+            f"{name}: with has_aux the function must return a pair; got {output!r} [X1]"
+        )
+    return output[0], output[1]
+
+
 def _inputs(leaves: Sequence[Any], what: str, name: str) -> list[Tensor]:
     """The leaves to differentiate by, as tensors; integers and booleans are refused."""
     tensors = [_tensor(x) for x in leaves]
@@ -120,6 +135,7 @@ def value_and_grad(
     >>> xlapy.value_and_grad(lambda p: p["w"] * p["w"] + p["b"])({"w": 3.0, "b": 1.0})
     (Tensor(10., f32[]), {'b': Tensor(1., f32[]), 'w': Tensor(6., f32[])})
     """
+    require_callable(f, "grad")
     name = getattr(f, "__name__", "function")
 
     @functools.wraps(f)
@@ -139,11 +155,7 @@ def value_and_grad(
             output = f(*full, **kwargs)
             aux = None
             if has_aux:
-                if not isinstance(output, tuple | list) or len(output) != 2:
-                    raise DTypeError(
-                        f"{name}: with has_aux the function must return a pair; got {output!r} [X1]"
-                    )
-                output, aux = output
+                output, aux = _pair(output, name)
             value = _scalar_output(output, name)
             linear = linearize(builder, start, [t.payload for t in inputs], [builder.value(value)])
             found = linear.pull_back([constant_of(value.spec, 1)])
@@ -249,6 +261,7 @@ def jvp(
     >>> xlapy.jvp(lambda x, y: x * y, (3.0, 4.0), (1.0, 0.0))
     (Tensor(12., f32[]), Tensor(4., f32[]))
     """
+    require_callable(f, "jvp")
     name = getattr(f, "__name__", "function")
     for what, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, tuple | list):
@@ -273,7 +286,7 @@ def jvp(
         output = f(*tree.unflatten(structure, inputs))
         aux = None
         if has_aux:
-            output, aux = output
+            output, aux = _pair(output, name)
         outs, out_structure = tree.flatten(output)
         results = [_tensor(o) for o in outs]
         found: dict[Value, Any] = {x.payload: t for x, t in zip(inputs, along, strict=True)}
@@ -347,6 +360,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> value, pullback(1.0)
     (Tensor(12., f32[]), (Tensor(4., f32[]), Tensor(3., f32[])))
     """
+    require_callable(f, "vjp")
     name = getattr(f, "__name__", "function")
     try:
         if current_builder() is not None:
@@ -366,7 +380,7 @@ def _linearized(
     output = f(*tree.unflatten(structure, inputs))
     aux = None
     if has_aux:
-        output, aux = output
+        output, aux = _pair(output, name)
     outs, out_structure = tree.flatten(output)
     results = [_tensor(o) for o in outs]
     linear = linearize(

@@ -13,6 +13,10 @@ this package asks for.
 
 from __future__ import annotations
 
+from typing import Any
+
+from xlapy.source import caller, locate
+
 __all__ = [
     "ArtifactError",
     "BackendError",
@@ -37,6 +41,22 @@ class XlapyError(Exception):
     label: str = ""
     #: whether the operation, operands and line have been added to the message
     annotated: bool = False
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        #: the user's line, for the errors that nothing else is added to
+        self.source = caller(1)
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        if self.annotated or "\n  at " in message:
+            return message
+        location = locate(self.source)
+        return message if location is None else f"{message}\n  at {location}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A line is a code object, which no other process knows.
+        return type(self), (str(self),), {"annotated": True, "label": self.label}
 
 
 class ConstraintError(XlapyError, ValueError):

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from xlapy import tree
-from xlapy.differentiation import _in_one_program, _inputs, _positions, _tensor, jvp, vjp
+from xlapy.differentiation import (
+    _in_one_program,
+    _inputs,
+    _positions,
+    _tensor,
+    jvp,
+    require_callable,
+    vjp,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
@@ -104,6 +112,7 @@ def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
 def _jacobian(
     f: Callable[..., Any], argnums: int | Sequence[int], *, forward: bool
 ) -> Callable[..., Any]:
+    require_callable(f, "jacfwd" if forward else "jacrev")
     name = getattr(f, "__name__", "function")
 
     @functools.wraps(f)

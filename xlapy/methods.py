@@ -61,6 +61,8 @@ def _describe(x: Any, path: str, leaves: list[Any], seen: dict[int, int]) -> Any
     if isinstance(x, Tensor | np.ndarray):
         leaves.append(x)
         return _LEAF
+    if isinstance(x, type):  # of a class method
+        return ("static", type(x), x)
     if path == "self" or _is_plain_object(x):
         if id(x) in seen:
             return ("again", seen[id(x)])
@@ -153,6 +155,14 @@ class BoundMethod:
         except XlapyError as error:
             hide_library_frames(error)
             raise
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """Record the method for these arguments; see `CompiledFunction.lower`."""
+        return self._compiled._lower(args, kwargs, self.__self__)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        """The computation for these arguments; see `CompiledFunction.trace`."""
+        return self.lower(*args, **kwargs).computation
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)

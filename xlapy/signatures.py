@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, final
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from xlapy import tree
 from xlapy.backends.base import Executable as Program
 from xlapy.dtypes import as_dtype, weak_dtype
-from xlapy.errors import ConstraintError, DTypeError
+from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError
 from xlapy.numpy.promotion import convert, is_weak, weak_source
 from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.staging import scalar_class
@@ -20,6 +21,8 @@ from xlapy.trace.builder import ScalarUse, host_array, scalar_array
 from xlapy.trace.computation import Computation
 
 SCALARS: Final = (bool, int, float, complex)
+#: in the place of a static argument's name: what the object of a method is like
+INSTANCE: Final = object()
 
 
 @final
@@ -57,6 +60,39 @@ def difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     ]
     changes += [f"{k} is new, {v}" for k, v in new.items() if k not in old]
     return changes + [f"{k} is gone" for k in old if k not in new]
+
+
+def described(signature: Signature, paths: Sequence[str]) -> dict[str, str]:
+    """The arguments of a call in words, by name."""
+    found = {
+        p: str(x.placed.spec)
+        if type(x) is Tensor
+        else str(x)
+        if isinstance(x, TensorSpec)
+        else type(x).__name__
+        for p, x in zip(paths, signature.leaves, strict=True)
+    }
+    for name, *rest in signature.static:
+        if name is not INSTANCE:
+            found[name] = f"static {rest[1]!r}"
+    return found
+
+
+@contextmanager
+def unrepeated(active: set[Any], mark: Any, name: str) -> Iterator[None]:
+    """Refuse to record a function for a signature while it is being recorded for the same one."""
+    if mark in active:
+        specs = ", ".join(map(str, mark[-1]))
+        raise TracingError(
+            f"{name}: a compiled function must not call itself with arguments of the same specs, for recording it"
+            f" would not end; got ({specs}) [X1]\n"
+            "  use xlapy.while_loop, or an argument in static_argnames that ends the recursion"
+        )
+    active.add(mark)
+    try:
+        yield
+    finally:
+        active.discard(mark)
 
 
 def spec_of_leaf(x: Any) -> Spec:
@@ -127,6 +163,28 @@ class Entry:
                         f" {paths()[i]} [X3]"
                     ) from None
 
+    def require_unshared(
+        self, tensors: Sequence[Tensor], name: str, paths: Callable[[], list[str]]
+    ) -> None:
+        """Refuse a donated array that the program gets a second time: its memory may be taken already."""
+        places: dict[int, int] = {}
+        payloads = [t.payload for t in (*tensors, *self.captured)]
+        for i, payload in enumerate(payloads):
+            first = places.setdefault(id(payload), i)
+            if first != i and payload is not None and not self.donated.isdisjoint((first, i)):
+                names = paths()
+                second = names[i] if i < len(names) else "closed over by the function"
+                raise BackendError(
+                    f"{name}: a donated array must be passed once; got it as {names[first]} and {second} [X1]\n"
+                    "  pass a copy, or leave it out of donate_argnames"
+                )
+
+    def consume(self, tensors: Sequence[Tensor], leaves: Sequence[Any]) -> None:
+        """Delete what was donated, whether its memory could be used or not."""
+        for i in self.donated:
+            if tensors[i] is leaves[i]:
+                tensors[i].delete()
+
     def exact_scalars(self, leaves: Sequence[Any]) -> list[Any]:
         """The further arguments: Python numbers, as arrays in double precision; weak tensors in it."""
         uses = sorted((use.number, i) for i, use in self.scalars.items() if use.exact is not None)
@@ -151,6 +209,72 @@ def stand_in(x: Any) -> Any:
         return x.payload.scope.builder.stand_ins.get(x.payload)
     key = leaf_key(x)
     return None if key is type(x) else key[1]
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """The function's signature; some of Python's own, such as `max`, do not say what theirs is."""
+    try:
+        return inspect.signature(function)
+    except ValueError:
+        return _ANY_ARGUMENTS
+
+
+_ANY_ARGUMENTS: Final = inspect.Signature(
+    [
+        inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+    ]
+)
+
+
+def bind_arguments(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> inspect.BoundArguments:
+    """The arguments by name."""
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TracingError(
+            f"{name}: arguments must fit the function's signature {signature}; got: {error} [X1]"
+        ) from None
+
+
+def as_names(names: Any, what: str) -> tuple[str, ...]:
+    """The names of arguments: one, or a sequence of them."""
+    if isinstance(names, str):
+        return (names,)
+    try:
+        return tuple(names)
+    except TypeError:
+        raise DTypeError(
+            f"compile: {what} must be a name or a sequence of names; got {names!r} [X1]"
+        ) from None
+
+
+def as_flags(options: Any) -> tuple[tuple[str, Any], ...]:
+    """The compiler's flags in one order."""
+    if options is None:
+        return ()
+    if not isinstance(options, Mapping):
+        raise DTypeError(
+            f"compile: options must be a mapping of names to values; got {options!r} [X1]"
+        )
+    for name, value in options.items():
+        if not isinstance(name, str) or not isinstance(value, str | bool | int | float):
+            raise DTypeError(
+                "compile: an option must be a name with a number, a truth value or a text; got"
+                f" {name!r}: {value!r} [X1]"
+            )
+    return tuple(sorted(options.items()))
+
+
+def leaves_below(names: Sequence[str], paths: Sequence[str]) -> frozenset[int]:
+    """The places of the leaves that are the named arguments, or within them."""
+    return frozenset(
+        i
+        for i, p in enumerate(paths)
+        if any(p == n or p.startswith((f"{n}[", f"{n}.")) for n in names)
+    )
 
 
 def without_static(

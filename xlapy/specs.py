@@ -33,7 +33,8 @@ __all__ = [
 DYNAMIC: Final = -1
 # XLA counts elements and bytes in signed 64-bit numbers; beyond them it aborts.
 _MAX_SIZE: Final = 1 << 62
-_MAX_RANK: Final = 128
+# numpy, which holds the values on the host, has no more.
+_MAX_RANK: Final = 64
 
 
 @final
@@ -87,7 +88,8 @@ class TensorSpec:
                 raise ShapeError(
                     f"an array must have at most {_MAX_RANK} dimensions; got {self.rank} [X1]"
                 )
-            if self.size * self.dtype.bits > _MAX_SIZE:
+            # Of an empty array the other sizes count: strides are products of them.
+            if math.prod([max(abs(d), 1) for d in self.shape]) * self.dtype.bits > _MAX_SIZE:
                 raise ShapeError(f"an array must have fewer than 2**62 bits; got {self} [X1]")
             self.spec = self
             cls._interned[key] = self
@@ -277,6 +279,7 @@ def require(
     >>> require(False, "C5", "window_dimensions must be positive", got=(0, 1))
     Traceback (most recent call last):
     xlapy.errors.ConstraintError: window_dimensions must be positive; got (0, 1) [C5]
+      at ...
     """
     if not ok:
         raised = error(f"{what}; got {got!r} [{label}]")
@@ -322,7 +325,7 @@ def as_ints(values: Any, what: str = "sizes", label: str = "X1") -> tuple[int, .
         else:
             return values
     if (
-        isinstance(values, str)
+        isinstance(values, str | bytes | bytearray | set | frozenset | dict)
         or not isinstance(values, Iterable)
         or getattr(values, "ndim", 1) == 0
     ):

@@ -31,8 +31,10 @@ class Lowered:
         entry: Any,
         placement: Placement,
         grid: Any = None,
+        instance: Any = None,
     ) -> None:
         self._function = function
+        self._instance = instance
         self._signature = signature
         self._entry = entry
         self._placement = placement
@@ -81,7 +83,7 @@ class Executable:
         """Run the program."""
         lowered = self._lowered
         function = lowered._function
-        signature = function._sign(args, kwargs)
+        signature = function._sign(args, kwargs, lowered._instance)
         tensors, placement = function._concrete(signature, lowered._placement.backend)
         expected = [spec_of_leaf(x) for x in lowered._signature.leaves]
         actual = [t.placed.spec for t in tensors]
@@ -97,7 +99,11 @@ class Executable:
                 signature.leaves, function._name, lambda: function._paths(signature)
             )
             tensors += [put(a, lowered._placement) for a in entry.exact_scalars(signature.leaves)]
+        if entry.donated:
+            entry.require_unshared(tensors, function._name, lambda: function._paths(signature))
         payloads = self._program.execute([t.payload for t in (*tensors, *entry.captured)])
+        if entry.donated:
+            entry.consume(tensors, signature.leaves)
         results = [Tensor(p, r) for p, r in zip(self._program.placed, payloads, strict=True)]
         return tree.unflatten(lowered._entry.out_structure, results)
 

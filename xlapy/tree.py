@@ -147,7 +147,13 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     ([1, 2], {'a': None, 'b': [*, *]})
     """
     leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves)
+    try:
+        return leaves, _flatten(tree, leaves)
+    except RecursionError:
+        raise ConstraintError(
+            "a container must not contain itself, nor lie deeper than Python can call; got a"
+            f" {type(tree).__name__} [X1]"
+        ) from None
 
 
 def _keys(tree: dict[Any, Any]) -> tuple[Any, ...]:

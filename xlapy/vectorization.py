@@ -6,8 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from xlapy import tree
-from xlapy.differentiation import _in_one_program, _tensor
+from xlapy.differentiation import _in_one_program, _tensor, require_callable
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
 from xlapy.numpy.promotion import is_weak
 from xlapy.source import hide_library_frames
@@ -51,6 +53,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     >>> xlapy.vmap(lambda row, c: xlapy.sum(row) * c, in_axes=(0, None))(x, 10.0)
     Tensor([30., 70.], f32[2])
     """
+    require_callable(f, "vmap")
     name = getattr(f, "__name__", "function")
 
     @functools.wraps(f)
@@ -69,8 +72,12 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
 
 def _spread(prefix: Any, structure: tree.TreeDef, what: str, name: str) -> list[Any]:
     """One entry of a prefix container for each leaf below it."""
-    if prefix is None or isinstance(prefix, int):
+    if prefix is None or isinstance(prefix, int | np.integer):
         return [prefix] * structure.leaves
+    if not isinstance(prefix, tuple | list | dict):
+        raise DTypeError(
+            f"{name}: {what} must be an axis, None or a container of them; got {prefix!r} [X1]"
+        )
     entries = list(prefix.values()) if isinstance(prefix, dict) else list(prefix)
     if isinstance(prefix, dict) and structure.kind is dict:
         if set(prefix) != set(structure.data):

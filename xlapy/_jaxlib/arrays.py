@@ -270,8 +270,8 @@ def check_alive(*buffers: Buffer) -> None:
             shape = ",".join(map(str, buffer.aval.shape))
             raise BackendError(
                 f"an array must not be used after it was donated or deleted; got "
-                f"{buffer.aval.dtype.name}[{shape}]: pass a copy, or leave it out of "
-                "donate_argnames"
+                f"{buffer.aval.dtype.name}[{shape}] [X1]\n"
+                "  pass a copy, or leave it out of donate_argnames"
             )
 
 

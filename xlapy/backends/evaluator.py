@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, TypeAlias, final
 
-from xlapy.errors import XlapyError
+from xlapy.errors import BackendError, XlapyError
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate
 from xlapy.trace.process_grid import is_communicating
@@ -80,6 +80,10 @@ class Evaluator:
         except XlapyError as error:
             self._annotate(error, len(values))
             raise
+        except MemoryError as lacking:
+            refused = BackendError(f"a result must fit the memory; got {lacking} [X5]")
+            self._annotate(refused, len(values))
+            raise refused from None
         return tuple(self._results(values))
 
     def _annotate(self, error: XlapyError, place: int) -> None:

@@ -6,6 +6,7 @@ It is the definition of what the operations mean, and imports no compiler.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any, Final, final
 
@@ -25,6 +26,20 @@ from xlapy.trace.simplify import eliminate_dead
 __all__ = ["Interpreter"]
 
 Array = np.ndarray[Any, Any]
+
+
+#: arrays that were deleted: they stay readable to whoever else holds them, but tensors refuse them
+_deleted: dict[int, weakref.ref[Array]] = {}
+
+
+def _require_alive(payloads: Sequence[Any]) -> None:
+    for payload in payloads:
+        if id(payload) in _deleted:
+            spec = TensorSpec(payload.shape, payload.dtype)
+            raise BackendError(
+                f"an array must not be used after it was donated or deleted; got {spec} [X1]\n"
+                "  pass a copy, or leave it out of donate_argnames"
+            )
 
 
 def _communicates(computation: Computation) -> bool:
@@ -65,6 +80,8 @@ class _Program(Executable):
 
     def execute(self, payloads: Sequence[Any]) -> Sequence[Any]:
         """Run the kernels."""
+        if _deleted:
+            _require_alive(payloads)
         with np.errstate(all="ignore"):
             found = self._run(*payloads)
         return [r if d is None else _frozen(r, d) for r, d in zip(found, self._dtypes, strict=True)]
@@ -97,10 +114,8 @@ class _Program(Executable):
 
 def _frozen(array: Any, dtype: np.dtype[Any]) -> Array:
     """A result as an array of its own type that nobody writes to; kernels may give views and scalars."""
-    result = np.asarray(array, dtype)
-    if result.flags.writeable:
-        result = result.view()
-        result.flags.writeable = False
+    result = np.asarray(array, dtype).view()  # an array of its own, which may be deleted alone
+    result.flags.writeable = False
     return result
 
 
@@ -143,8 +158,11 @@ class Interpreter(Backend):
         return list(super().group(1, first)) * count
 
     def copy(self, payload: Any, device: Any) -> Any:
-        """The array itself: nobody writes to it, and every device can read it."""
-        return payload
+        """A view: nobody writes to it, and every device can read it."""
+        if payload is None:
+            return None
+        _require_alive((payload,))
+        return payload.view()
 
     def put(self, array: Array, spec: TensorSpec, device: Any = None) -> Array:
         """A read-only copy."""
@@ -155,7 +173,19 @@ class Interpreter(Backend):
         if not isinstance(payload, np.ndarray):
             kind = "a token" if payload is None else type(payload).__name__
             raise BackendError(f"only arrays can be read; got {kind} [X1]")
+        if _deleted:
+            _require_alive((payload,))
         return payload
+
+    def block_until_ready(self, *payloads: Any) -> None:
+        """Nothing to wait for."""
+        _require_alive(payloads)
+
+    def delete(self, payload: Any) -> None:
+        """Let no tensor use an array any more."""
+        if payload is not None:
+            known = id(payload)
+            _deleted[known] = weakref.ref(payload, lambda _: _deleted.pop(known, None))
 
     def compile(self, computation: Computation, options: CompileOptions) -> Executable:
         """Prepare the kernels.

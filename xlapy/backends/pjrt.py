@@ -17,6 +17,7 @@ from xlapy.backends.channels import with_own_channels
 from xlapy.backends.meetings import require_meetings
 from xlapy.backends.region_limits import FEWEST_BITS, REDUCTIONS, SCALAR_REGIONS
 from xlapy.errors import BackendError, UnsupportedOpError
+from xlapy.memory import require_memory
 from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.tensor import Placed, Placement
 from xlapy.trace.computation import Computation, Instruction, Value
@@ -220,7 +221,7 @@ class Pjrt(Backend):
             if not self._is_cpu:
                 raise
             raise BackendError(
-                f"{error}\n  set XLAPY_NUM_CPU_DEVICES before the backend is opened, or register"
+                f"{error.args[0]}\n  set XLAPY_NUM_CPU_DEVICES before the backend is opened, or register"
                 " Pjrt('cpu', num_devices=...)"
             ) from None
 
@@ -255,6 +256,12 @@ class Pjrt(Backend):
         computation = with_own_channels(computation)
         entry, donated = _without_tokens(computation, options.donated)
         executable, run = self._load_or_compile(entry, donated, options, devices)
+        if self._is_cpu:
+            try:
+                require_memory("the results of a program", entry.result_specs, count)
+            except BackendError as error:
+                # XLA's process would end when it finds no memory for a result.
+                run = _refusing(error)
         placement = self.placement_of(devices[0])
         placed = tuple(placement.of(s) for s in computation.result_specs)
         if entry is not computation:
@@ -385,6 +392,18 @@ def _runner(
     if len(devices) > 1:
         return _jaxlib.make_group_runner(executable, results, devices, callbacks)
     return _jaxlib.make_runner(executable, results, _jaxlib.placement(devices))
+
+
+def _refusing(error: BackendError) -> _Run:
+    """What runs a program that may be compiled and looked at, but not run."""
+    message, label = error.args[0], error.label
+
+    def run(payloads: Sequence[Any]) -> Sequence[Any]:
+        refused = BackendError(message)
+        refused.label = label
+        raise refused
+
+    return run
 
 
 def _check_passable(what: str, spec: Spec, name: str) -> None:

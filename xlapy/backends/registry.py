@@ -114,6 +114,8 @@ def get_backend(name: str | Backend | None = None) -> Backend:
         return current_backend()
     if isinstance(name, Backend):
         return name
+    if not isinstance(name, str):
+        raise BackendError(f"backend must be a name or a Backend; got {name!r} [X1]")
     found = _open.get(name)
     if found is not None:
         return found
@@ -122,7 +124,7 @@ def get_backend(name: str | Backend | None = None) -> Backend:
             _read_entry_points()
             if name in _factories:
                 _open[name] = _factories[name]()
-            elif isinstance(name, str) and name.startswith("pjrt:") and len(name) > 5:
+            elif name.startswith("pjrt:") and len(name) > 5:
                 _open[name] = _pjrt(name[5:])
             else:
                 raise BackendError(

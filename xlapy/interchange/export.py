@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -82,15 +83,19 @@ class Artifact:
         -------
         Path
         """
-        target = Path(path)
+        try:
+            target = Path(os.fsdecode(path))
+        except TypeError:
+            raise ArtifactError(f"path must be a path; got {path!r} [X6]") from None
         data = self.stablehlo_text.encode() if target.suffix == ".mlir" else self.serialize()
         import tempfile  # takes long to import, and few programs write artifacts
 
         try:
             handle, name = tempfile.mkstemp(dir=target.parent, prefix=target.name)
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
             raise ArtifactError(
-                f"the directory must be writable; got {str(target.parent)!r}: {error.strerror} [X6]"
+                f"a file must be possible in the directory; got {str(target)!r}: {reason} [X6]"
             ) from None
         try:
             with os.fdopen(handle, "wb") as file:
@@ -155,6 +160,12 @@ def export(
     >>> reloaded = xlapy.from_stablehlo(artifact.serialize())
     """
     try:
+        if version is not None:
+            _check_version(version)
+        if isinstance(platforms, str):
+            platforms = (platforms,)
+        if not isinstance(platforms, Sequence) or not all(isinstance(p, str) for p in platforms):
+            raise ArtifactError(f"platforms must be names; got {platforms!r} [X6]")
         computation = _computation(f, specs)
         found = eliminate_dead(expand(computation, _portable_form))
         verify(found)
@@ -165,6 +176,22 @@ def export(
     except XlapyError as error:
         hide_library_frames(error)
         raise
+
+
+def _check_version(version: Any) -> None:
+    """Refuse what is no version, or one that is not written; jaxlib takes later ones for its own."""
+    from xlapy import _jaxlib
+
+    first, last = _jaxlib.minimum_version(), _jaxlib.current_version()
+    match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version) if isinstance(version, str) else None
+    if match is None or not _numbers(first) <= _numbers(version) <= _numbers(last):
+        raise ArtifactError(
+            f"version must be one of StableHLO from {first} to {last}; got {version!r} [X6]"
+        )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(n) for n in version.split(".")]
 
 
 def _portable_form(instruction: Instruction) -> Callable[..., Any] | None:

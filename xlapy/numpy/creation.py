@@ -16,6 +16,7 @@ from xlapy.backends.eager import put
 from xlapy.backends.registry import backend_of, current_backend, get_backend
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError
+from xlapy.memory import require_memory
 from xlapy.specs import DYNAMIC, TensorSpec, TokenSpec, as_shape
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
@@ -294,6 +295,12 @@ def static_shape(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
+def host_shape(shape: tuple[int, ...], dtype: Any) -> tuple[int, ...]:
+    """The shape of an array that is to be made on the host, where it fits."""
+    require_memory("an array", [TensorSpec(shape, as_dtype(dtype))])
+    return shape
+
+
 # --- one value ----------------------------------------------------------------------------------------------------
 
 
@@ -332,7 +339,7 @@ def _full(shape: tuple[int, ...], value: Any, dtype: Any, device: Any = None) ->
     if current_builder() is not None and device is None:
         result: Tensor = constant_of(TensorSpec(shape, as_dtype(single.dtype)), single.item())
         return result
-    return put(np.full(shape, single), placement_of(device))
+    return put(np.full(host_shape(shape, single.dtype), single), placement_of(device))
 
 
 @composite(arrays=1, name="broadcast_to")

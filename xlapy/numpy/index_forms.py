@@ -108,7 +108,7 @@ def _part(p: Any) -> Any:
         return p
     if kind is bool:
         return np.asarray(p)
-    if isinstance(p, int | np.integer):
+    if isinstance(p, int) or (isinstance(p, np.integer) and p.dtype.kind in "iu"):
         return int(p)
     if isinstance(p, list) and not p:
         return np.zeros(0, np.int32)

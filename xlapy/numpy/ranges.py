@@ -15,7 +15,7 @@ from xlapy.staging import composite
 from xlapy.tensor import Placed, Tensor
 from xlapy.trace.mode import current_builder
 
-from .creation import as_array, placement_of, require_fit, static_shape
+from .creation import as_array, host_shape, placement_of, require_fit, static_shape
 from .promotion import as_tensor, broadcast_to_shape, call, convert, filled, meet_inexact, promoted
 
 __all__ = ["arange", "eye", "identity", "linspace", "meshgrid", "tri", "tril", "triu"]
@@ -92,7 +92,10 @@ def _ramp(dtype: DType, count: int, first: int | float, stride: int | float, dev
         if count:
             require_fit(np.asarray([first, first + (count - 1) * stride], object), dtype)
     if current_builder() is None or device is not None:
-        wide = np.arange(count, dtype=object if dtype.bits == 64 and dtype.integer else None)
+        wide = np.arange(
+            *host_shape((count,), dtype),
+            dtype=object if dtype.bits == 64 and dtype.integer else None,
+        )
         return put((first + wide * stride).astype(dtype.numpy), placement_of(device))
     i = call("iota", shape=(count,), dtype=dtype, iota_dimension=0)
     if stride != 1:
@@ -139,6 +142,7 @@ def linspace(
     plain = all(type(v) in _SCALARS for v in (start, stop))
     if plain and (current_builder() is None or device is not None):
         kind = kind or as_dtype("c64" if complex in (type(start), type(stop)) else "f32")
+        host_shape((count,), kind)
         found = np.linspace(start, stop, count, endpoint=endpoint)
         return put(found.astype(kind.numpy), placement_of(device))
     return _linspace(start, stop, count, endpoint, kind)
@@ -243,7 +247,7 @@ def _by_diagonal(shape: tuple[int, ...], k: int, direction: str, dtype: Any, dev
     """Ones where row + k is equal to the column, or not below it."""
     kind = _F32 if dtype is None else as_dtype(dtype)
     if current_builder() is None or device is not None:
-        rows, columns = np.indices(shape, sparse=True)
+        rows, columns = np.indices(host_shape(shape, kind), sparse=True)
         found = rows + k == columns if direction == "EQ" else rows + k >= columns
         return put(found.astype(kind.numpy), placement_of(device))
     return convert(_diagonal_mask(shape, k, direction), kind)

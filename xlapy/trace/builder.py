@@ -12,6 +12,7 @@ import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import DTypeError, TracingError, XlapyError
+from xlapy.memory import require_memory
 from xlapy.source import Source, caller, locate
 from xlapy.specs import Spec, TensorSpec, parse_spec, require
 from xlapy.tensor import Tensor
@@ -421,7 +422,11 @@ def host_array(x: Any) -> np.ndarray[Any, Any]:
         raise DTypeError(
             f"an operand must be a tensor, an array or a number; got {type(x).__name__} [X1]"
         )
-    return np.ascontiguousarray(array, dtype).reshape(array.shape)
+    try:
+        return np.ascontiguousarray(array, dtype).reshape(array.shape)
+    except MemoryError:  # a view may have far more elements than it has memory
+        require_memory("an array", [TensorSpec(array.shape, dtype)])
+        raise
 
 
 def _leaves(x: Any) -> Iterator[Any]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, TupleSpec
+from xlapy.errors import ShapeError
+from xlapy.specs import DYNAMIC, TensorSpec, TupleSpec
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
 
@@ -17,6 +18,8 @@ __all__ = ["constant_of", "is_splat", "shared_constant", "zeros_of"]
 
 @functools.lru_cache(maxsize=4096)
 def _splat(spec: TensorSpec, value: Any, sign: float = 1.0) -> np.ndarray[Any, Any]:
+    if not spec.is_static and DYNAMIC in spec.shape:
+        raise ShapeError(f"a constant must have a known shape; got {spec} [X1]")
     with np.errstate(all="ignore"):
         return np.broadcast_to(np.asarray(value).astype(spec.dtype.numpy), spec.shape)
 
