@@ -124,7 +124,7 @@ def _check_known(complaints: Sequence[tuple[str, str]], program: bytes) -> None:
             match = re.search(pattern, text)
             if match is None:
                 continue
-            where = re.search(r'"-":(\d+):(\d+)', place)
+            where = re.search(r'"-":(\d+):(\d+)', place) if program else None
             operation = ""
             if where:
                 line = program.decode().split("\n")[int(where[1]) - 1]
