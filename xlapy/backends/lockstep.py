@@ -179,7 +179,9 @@ class Lockstep:
             self.processes[0].turn.release()
             is_begun = True
             for thread in threads:
-                thread.join()
+                # A signal that comes just before the waiting begins does not end it.
+                while thread.is_alive():
+                    thread.join(0.5)
         except BaseException as error:  # an interrupt, or no more threads
             # Each process ends when it is its turn; nobody waits for the one that runs now. It
             # ends where it meets another one, or in the next round of a loop.
