@@ -166,7 +166,7 @@ CASES: list[OpCase] = [
     ragged("u8", "s4[200]", "s4[250]", [[150]], [[40]], [[200]], dtype="u8", tol=0.0),
     ragged("c64", "c64[4]", "c64[6]", [1], [2], [3], dtype="s8"),
     OpCase("replica_id", []),
-    OpCase("partition_id", [], {"num_partitions": 0}),
+    OpCase("partition_id", []),
 ]  # fmt: skip
 
 ADD = scalar_operation("add", ops.constant(0.0).dtype)
