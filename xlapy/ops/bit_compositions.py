@@ -12,6 +12,8 @@ from xlapy.trace.builder import as_computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 
+from .forms import part, reshaped
+
 __all__ = ["bits_of_parts", "from_bits", "to_bits"]
 
 
@@ -29,21 +31,14 @@ def bits_of_parts(x: Any, dtype: DType) -> Any:
 def _stacked(parts: Sequence[Any]) -> Any:
     """Arrays along a new last dimension."""
     shape = (*parts[0].spec.shape, 1)
-    raised = [bind(lookup("reshape"), p, shape=shape) for p in parts]
+    raised = [reshaped(p, shape) for p in parts]
     return bind(lookup("concatenate"), *raised, dimension=len(shape) - 1)
 
 
 def _unstacked(x: Any) -> list[Any]:
     """The arrays along the last dimension."""
     *shape, count = x.spec.shape
-    found = []
-    for i in range(count):
-        part = bind(
-            lookup("slice"), x, start_indices=(*[0] * len(shape), i), limit_indices=(*shape, i + 1),
-            strides=(1,) * x.spec.rank,
-        )  # fmt: skip
-        found.append(bind(lookup("reshape"), part, shape=tuple(shape)))
-    return found
+    return [reshaped(part(x, i, -1), shape) for i in range(count)]
 
 
 def _bitcast(x: Any, dtype: DType) -> Any:

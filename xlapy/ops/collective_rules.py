@@ -22,6 +22,7 @@ from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
 
+from .forms import part, reshaped
 from .reduction_rules import compared, folded_rows, require_associative, where
 from .replica_groups import Groups, group_size, strategy_of
 from .rules import body_name, broadcast_leading
@@ -35,10 +36,8 @@ __all__ = [
     "batch_separately",
     "collective_broadcast_by_permutes",
     "constant",
-    "part",
     "reduce_scatter_by_gather",
     "reduce_scatter_derivatives",
-    "reshaped",
     "transpose_all_gather",
     "transpose_collective_broadcast",
 ]
@@ -59,20 +58,6 @@ def among(params: Params) -> dict[str, Any]:
 def constant(value: Any, dtype: Any = np.int32) -> Any:
     """A constant array."""
     return bind(lookup("constant"), value=np.asarray(value, dtype))
-
-
-def reshaped(x: Any, shape: Sequence[int]) -> Any:
-    """An array in another shape."""
-    return bind(lookup("reshape"), x, shape=tuple(shape))
-
-
-def part(x: Any, index: int, axis: int = 0, size: int = 1) -> Any:
-    """A piece of an array along an axis."""
-    starts, limits = [0] * x.spec.rank, list(x.spec.shape)
-    starts[axis], limits[axis] = index, index + size
-    return bind(
-        lookup("slice"), x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=(1,) * x.spec.rank
-    )  # fmt: skip
 
 
 def all_sum(x: Any, params: Params) -> Any:

@@ -29,10 +29,9 @@ from .collective_rules import (
     Separate,
     batch_one,
     batch_separately,
-    part,
-    reshaped,
     transpose_all_gather,
 )
+from .forms import part, reshaped
 from .joining import require_array
 from .replica_groups import (
     CHANNEL,

@@ -23,6 +23,7 @@ from xlapy.trace.stablehlo_reader import Reader
 from .dot_algorithm import DotAlgorithm, as_algorithm, as_precision_config, require_precision
 from .elementwise_kernels import convert as convert_kernel
 from .families import write_composed
+from .forms import converted
 from .joining import require_array
 from .products import compute_dtype, product, product_dtype
 from .rules import Rules
@@ -166,10 +167,6 @@ def kernel_dot_general(
 # --- derivative and batching ----------------------------------------------------------------------
 
 
-def _converted(x: Any, dtype: DType) -> Any:
-    return x if x.dtype is dtype else bind(lookup("convert_element_type"), x, dtype=dtype)
-
-
 def _cotangent(
     g: Any,
     x: Any,
@@ -197,8 +194,8 @@ def _cotangent(
     target = x.dtype
     found = bind(
         dot_general_op,
-        _converted(g, kind),
-        _converted(y, kind),
+        converted(g, kind),
+        converted(y, kind),
         lhs_batching_dimensions=tuple(range(len(xb))),
         rhs_batching_dimensions=yb,
         lhs_contracting_dimensions=g_free,
@@ -208,7 +205,7 @@ def _cotangent(
         **params,
     )
     if found.dtype is not target:
-        found = _converted(bind(lookup("real"), found), target)
+        found = converted(bind(lookup("real"), found), target)
     place = _in_place(x.ndim, dims)
     return found if place is None else bind(lookup("transpose"), found, permutation=place)
 
@@ -329,10 +326,8 @@ def write_dot_general(writer: Writer, instruction: Any) -> None:
 
         def wider(x: Any, y: Any) -> Any:
             changed = {**params, "preferred_element_type": _wide(kinds[2])}
-            found = bind(
-                dot_general_op, *[_converted(v, _wide(v.dtype)) for v in (x, y)], **changed
-            )
-            return _converted(found, kinds[2])
+            found = bind(dot_general_op, *[converted(v, _wide(v.dtype)) for v in (x, y)], **changed)
+            return converted(found, kinds[2])
 
         write_composed(writer, instruction, wider)
         return

@@ -16,6 +16,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.zeros import zeros_of
 
+from .forms import converted, permuted, reshaped
 from .joining import padded_size
 from .products import product_dtype
 from .rules import Rules
@@ -29,37 +30,27 @@ Params = Mapping[str, Any]
 # --- moving features and groups -------------------------------------------------------------------
 
 
-def _reshaped(x: Any, shape: Sequence[int]) -> Any:
-    return bind(lookup("reshape"), x, shape=tuple(shape))
-
-
 def _moved(x: Any, source: int, target: int) -> Any:
     """A dimension taken out and put in so that it is at `target`."""
-    if source == target:
-        return x
     order = [d for d in range(x.ndim) if d != source]
     order.insert(target, source)
-    return bind(lookup("transpose"), x, permutation=tuple(order))
+    return permuted(x, order)
 
 
 def _split(x: Any, axis: int, count: int) -> Any:
     """A dimension as `count` consecutive parts, and what is inside each."""
     shape = x.spec.shape
-    return _reshaped(x, (*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :]))
+    return reshaped(x, (*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :]))
 
 
 def _into(x: Any, source: int, axis: int) -> Any:
     """A dimension put in front of another one (`axis` counts without it), and the two made one."""
     x = _moved(x, source, axis)
     shape = x.spec.shape
-    return _reshaped(x, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+    return reshaped(x, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
 
 
 # --- derivatives ----------------------------------------------------------------------------------
-
-
-def _converted(x: Any, dtype: DType) -> Any:
-    return x if x.dtype is dtype else bind(lookup("convert_element_type"), x, dtype=dtype)
 
 
 def _convolved(x: Any, y: Any, target: DType, **params: Any) -> Any:
@@ -68,13 +59,13 @@ def _convolved(x: Any, y: Any, target: DType, **params: Any) -> Any:
     real = kind.kind == "complex" != target.kind
     found = bind(
         lookup("convolution"),
-        _converted(x, kind),
-        _converted(y, kind),
+        converted(x, kind),
+        converted(y, kind),
         preferred_element_type=kind if real else target,
         **params,
     )
     # A complex result for a real value: of its cotangent the real part counts.
-    return _converted(bind(lookup("real"), found), target) if real else found
+    return converted(bind(lookup("real"), found), target) if real else found
 
 
 def _reversed(x: Any, dimensions: Ints) -> Any:

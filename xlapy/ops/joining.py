@@ -15,6 +15,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.zeros import constant_of
 
+from .forms import part
 from .rules import broadcast_leading, linear, zeros_of
 
 Array = np.ndarray[Any, Any]
@@ -338,20 +339,9 @@ def transpose_concatenate(g: Any, *xs: Any, dimension: int) -> Any:
     """The piece of each operand."""
     pieces, start = [], 0
     for x in xs:
-        shape = x.spec.shape
-        starts, limits = [0] * len(shape), list(shape)
-        starts[dimension] = start
-        start += shape[dimension]
-        limits[dimension] = start
-        pieces.append(
-            bind(
-                lookup("slice"),
-                g,
-                start_indices=tuple(starts),
-                limit_indices=tuple(limits),
-                strides=(1,) * len(shape),
-            )
-        )
+        size = x.spec.shape[dimension]
+        pieces.append(part(g, start, dimension, size))
+        start += size
     return tuple(pieces)
 
 

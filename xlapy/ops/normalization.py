@@ -20,6 +20,7 @@ from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
 
+from .forms import converted
 from .joining import require_array
 from .reduction import reduce_sum
 from .rules import Rules, broadcast_leading, constant_like, zeros_like
@@ -219,20 +220,14 @@ def _along(v: Any, x: Any, feature_index: int) -> Any:
     )
 
 
-def _converted(x: Any, dtype: Any) -> Any:
-    if x.spec.dtype is dtype:
-        return x
-    return bind(lookup("convert_element_type"), x, dtype=dtype)
-
-
 def _in_wide(function: Callable[..., Sequence[Any]]) -> Callable[..., list[Any]]:
     """Floats narrower than 32 bits in f32."""
 
     def composed(*xs: Any, **params: Any) -> list[Any]:
         dtype = xs[0].spec.dtype
         wide = _F32 if dtype.bits < 32 else dtype
-        found = function(*[_converted(x, wide) for x in xs], **params)
-        return [_converted(y, dtype) for y in found]
+        found = function(*[converted(x, wide) for x in xs], **params)
+        return [converted(y, dtype) for y in found]
 
     return composed
 

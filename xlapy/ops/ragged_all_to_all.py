@@ -22,8 +22,9 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 from xlapy.trace.zeros import zeros_of
 
-from .collective_rules import constant, reshaped
+from .collective_rules import constant
 from .custom import register_target_reader
+from .forms import converted, reshaped
 from .joining import require_array
 from .replica_groups import (
     REPLICA_GROUPS,
@@ -181,14 +182,10 @@ register_target_reader(_TARGET, read_ragged_all_to_all)
 # --- small parts --------------------------------------------------------------------------------------------------
 
 
-def _converted(x: Any, dtype: Any) -> Any:
-    return x if x.spec.dtype is dtype else bind(lookup("convert_element_type"), x, dtype=dtype)
-
-
 def _whole_numbers(*xs: Any) -> list[Any]:
     """Offsets and sizes as integers that can be reckoned with."""
     wide = as_dtype("s64" if xs[0].spec.dtype.bits == 64 else "s32")
-    return [_converted(x, wide) for x in xs]
+    return [converted(x, wide) for x in xs]
 
 
 def _exchanged(x: Any, groups: Groups, channel_id: int) -> Any:

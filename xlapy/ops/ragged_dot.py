@@ -28,6 +28,7 @@ from .contraction import (
 )
 from .dot_algorithm import as_precision_config
 from .families import write_composed
+from .forms import converted, part, reshaped
 from .joining import require_array
 from .ragged_dot_rules import (
     DOT_DIMENSIONS,
@@ -239,29 +240,16 @@ def _compared(x: Any, y: Any) -> Any:
 
 def _bounds(sizes: Any) -> list[tuple[Any, Any]]:
     """Where each group starts and stops, in 64 bits."""
-    convert = lookup("convert_element_type")
     spec = sizes.spec
-    wide = bind(convert, sizes, dtype=_S64)
-    at = zeros_like(bind(lookup("reshape"), _part(wide, 0), shape=spec.shape[:-1]))
+    wide = converted(sizes, _S64)
+    at = zeros_like(reshaped(part(wide, 0, -1), spec.shape[:-1]))
     found = []
     for g in range(spec.shape[-1]):
-        size = bind(lookup("reshape"), _part(wide, g), shape=spec.shape[:-1])
+        size = reshaped(part(wide, g, -1), spec.shape[:-1])
         following = bind(lookup("add"), at, size)
         found.append((at, following))
         at = following
     return found
-
-
-def _part(x: Any, index: int, axis: int = -1) -> Any:
-    spec = x.spec
-    axis %= spec.rank
-    return bind(
-        lookup("slice"),
-        x,
-        start_indices=tuple([index if d == axis else 0 for d in range(spec.rank)]),
-        limit_indices=tuple([index + 1 if d == axis else n for d, n in enumerate(spec.shape)]),
-        strides=(1,) * spec.rank,
-    )
 
 
 def _inside(shape: Ints, ragged: int, prefix: Ints, low: Any, high: Any) -> Any:
@@ -283,7 +271,7 @@ def decompose_ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, **p: Any) -> Any:
     out: TensorSpec = ragged_dot_op.infer(lhs.spec, rhs.spec, group_sizes.spec, **p)
     (ragged,) = p["lhs_ragged_dimensions"]
     prefix = prefix_of(lhs.ndim, p) if group_sizes.ndim > 1 else ()
-    reshape, select = lookup("reshape"), lookup("select")
+    select = lookup("select")
     if not group_sizes.spec.shape[-1]:
         return zeros_of(out)
     if mode == "free":
@@ -294,7 +282,7 @@ def decompose_ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, **p: Any) -> Any:
         one = tuple([n for d, n in enumerate(rhs.spec.shape) if d != group])
         result = None
         for g, (low, high) in enumerate(_bounds(group_sizes)):
-            found = bind(dot_general_op, lhs, bind(reshape, _part(rhs, g, group), shape=one), **dot)
+            found = bind(dot_general_op, lhs, reshaped(part(rhs, g, group), one), **dot)
             inside = _inside(out.shape, order.index(ragged), at, low, high)
             result = bind(select, inside, found, zeros_like(found) if result is None else result)
         return result
@@ -310,7 +298,7 @@ def decompose_ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, **p: Any) -> Any:
             inside = _inside(x.spec.shape, place[ragged], at, low, high)
             masked.append(bind(select, inside, x, zeros_like(x)))
         found = bind(dot_general_op, *masked, **dot)
-        parts.append(bind(reshape, found, shape=(1, *out.shape[1:])))
+        parts.append(reshaped(found, (1, *out.shape[1:])))
     return bind(lookup("concatenate"), *parts, dimension=0)
 
 

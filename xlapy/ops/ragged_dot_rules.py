@@ -10,6 +10,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 
 from .contraction import dot_general_op
+from .forms import converted, permuted
 from .products import product_dtype
 from .rules import broadcast_leading
 
@@ -103,31 +104,20 @@ def jvp_ragged_dot(
     return (terms[0] if terms else None,)
 
 
-def _transposed(x: Any, order: Sequence[int]) -> Any:
-    order = tuple(order)
-    return (
-        x if order == tuple(range(len(order))) else bind(lookup("transpose"), x, permutation=order)
-    )
-
-
-def _converted(x: Any, dtype: DType) -> Any:
-    return x if x.dtype is dtype else bind(lookup("convert_element_type"), x, dtype=dtype)
-
-
 def _product(x: Any, y: Any, sizes: Any, target: DType, precision: Any, **dims: Any) -> Any:
     """A ragged product whose result belongs to a value of type `target`."""
     kind = product_dtype(x.dtype, y.dtype)
     real = kind.kind == "complex" != target.kind
     found = bind(
         lookup("ragged_dot"),
-        _converted(x, kind),
-        _converted(y, kind),
+        converted(x, kind),
+        converted(y, kind),
         sizes,
         precision_config=precision,
         preferred_element_type=kind if real else target,
         **dims,
     )
-    return _converted(bind(lookup("real"), found), target) if real else found
+    return converted(bind(lookup("real"), found), target) if real else found
 
 
 def vjp_ragged_dot(
@@ -149,8 +139,8 @@ def vjp_ragged_dot(
     batch, count = tuple(range(len(lb))), len(lb)
     (ragged,) = p["lhs_ragged_dimensions"]
     # In this order of dimensions those before the ragged one stay before it.
-    x = _transposed(lhs, (*lb, *lc, *lf))
-    y = _transposed(rhs, (*p["rhs_group_dimensions"], *rb, *rc, *rf))
+    x = permuted(lhs, (*lb, *lc, *lf))
+    y = permuted(rhs, (*p["rhs_group_dimensions"], *rb, *rc, *rf))
     nc, nl, nr = len(lc), len(lf), len(rf)
     if mode == "free":
         # g is [batch, lf, rf], y [group, batch, contracting, rf], x [batch, contracting, lf].
@@ -162,7 +152,7 @@ def vjp_ragged_dot(
             rhs_contracting_dimensions=tuple(range(1 + count + nc, 1 + count + nc + nr)),
             lhs_ragged_dimensions=(count + place,), rhs_group_dimensions=(0,),
         )  # fmt: skip
-        of_x = _transposed(of_x, _inverse((*lb, *lf, *lc)))
+        of_x = permuted(of_x, _inverse((*lb, *lf, *lc)))
         of_y = _product(
             x, g, sizes, rhs.dtype, back,
             lhs_batching_dimensions=batch, rhs_batching_dimensions=batch,
@@ -170,7 +160,7 @@ def vjp_ragged_dot(
             rhs_contracting_dimensions=tuple(range(count, count + nl)),
             lhs_ragged_dimensions=(count + nc + place,), rhs_group_dimensions=(),
         )  # fmt: skip
-        of_y = _transposed(of_y, _inverse((*p["rhs_group_dimensions"], *rb, *rc, *rf)))
+        of_y = permuted(of_y, _inverse((*p["rhs_group_dimensions"], *rb, *rc, *rf)))
         return _wanted(lhs, of_x), _wanted(rhs, of_y), None
     # g is [group, batch, lf, rf]; y [batch, contracting, rf] and x [batch, contracting, lf] are in one order.
     place = count + lc.index(ragged)
@@ -191,8 +181,8 @@ def vjp_ragged_dot(
         lhs_contracting_dimensions=last, rhs_contracting_dimensions=outer_x,
         lhs_ragged_dimensions=(place,), rhs_group_dimensions=(0,),
     )  # fmt: skip
-    of_x = _transposed(of_x, _inverse((*lb, *lc, *lf)))
-    of_y = _transposed(of_y, _inverse((*rb, *rc, *rf)))
+    of_x = permuted(of_x, _inverse((*lb, *lc, *lf)))
+    of_y = permuted(of_y, _inverse((*rb, *rc, *rf)))
     return _wanted(lhs, of_x), _wanted(rhs, of_y), None
 
 
@@ -259,4 +249,4 @@ def batch_ragged_dot(
             )
     if not at:
         return found
-    return _transposed(found, (at, *range(at), *range(at + 1, found.ndim)))
+    return permuted(found, (at, *range(at), *range(at + 1, found.ndim)))

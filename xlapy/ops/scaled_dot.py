@@ -22,6 +22,7 @@ from .contraction import DotDimensionNumbers, dot_general_op, infer_dot_general,
 from .custom import register_target_reader
 from .dot_algorithm import as_precision_config
 from .elementwise_kernels import convert
+from .forms import converted
 from .internal import by_decomposition
 from .joining import require_array
 from .products import compute_dtype, product_dtype
@@ -116,16 +117,10 @@ def decompose_scaled_dot(lhs: Any, lhs_scale: Any, rhs: Any, rhs_scale: Any, **p
     for x, scale in ((lhs, lhs_scale), (rhs, rhs_scale)):
         kind = scaled_dtype(x.dtype, scale.dtype)
         operands.append(
-            bind(
-                lookup("mul"), _converted(x, kind), _repeated(_converted(scale, kind), x.spec.shape)
-            )
+            bind(lookup("mul"), converted(x, kind), _repeated(converted(scale, kind), x.spec.shape))
         )
     wide = product_dtype(operands[0].dtype, operands[1].dtype)
-    return bind(dot_general_op, *[_converted(x, wide) for x in operands], **_dot_params(p))
-
-
-def _converted(x: Any, dtype: DType) -> Any:
-    return x if x.dtype is dtype else bind(lookup("convert_element_type"), x, dtype=dtype)
+    return bind(dot_general_op, *[converted(x, wide) for x in operands], **_dot_params(p))
 
 
 def _repeated(scale: Any, shape: Ints) -> Any:

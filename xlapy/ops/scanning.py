@@ -22,6 +22,7 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .branch_rules import Fused
+from .forms import permuted
 from .joining import require_array
 from .regions import as_list, listed, rearranged, require_computation, traced_with_captures
 from .rules import broadcast_leading, zeros_like, zeros_of
@@ -363,16 +364,14 @@ def _changing(body: Computation, m: int, n: int) -> list[bool]:
 
 def _first(x: Any, dimension: int) -> Any:
     """With the dimension in front."""
-    rank = x.spec.rank
-    order = (dimension, *[d for d in range(rank) if d != dimension])
-    return bind(lookup("transpose"), x, permutation=order)
+    return permuted(x, (dimension, *[d for d in range(x.spec.rank) if d != dimension]))
 
 
 def _last_to(x: Any, dimension: int) -> Any:
     """With the dimension in front moved back to its place."""
     order = list(range(1, x.spec.rank))
     order.insert(dimension, 0)
-    return bind(lookup("transpose"), x, permutation=tuple(order))
+    return permuted(x, order)
 
 
 def _forward_moved(

@@ -17,6 +17,7 @@ from xlapy.trace.op import lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
 
+from .forms import converted, reshaped
 from .gather import index_bounds
 from .rules import Rules, by_body, constant_like, zeros_like, zeros_of
 
@@ -119,9 +120,8 @@ def _equal(a: Any, b: Any) -> Any:
 
 
 def _converted(x: Any, dtype: Any) -> Any:
-    if x is None or x.spec.dtype is dtype:
-        return x
-    return bind(lookup("convert_element_type"), x, dtype=dtype)
+    """A value in an element type; None, a symbolic zero, in every one."""
+    return None if x is None else converted(x, dtype)
 
 
 class _One:
@@ -402,11 +402,11 @@ def _elementwise(body: Computation, size: int) -> Computation:
 
 
 def _flat(xs: Sequence[Any]) -> list[Any]:
-    return [bind(lookup("reshape"), x, shape=(x.spec.size,)) for x in xs]
+    return [reshaped(x, (x.spec.size,)) for x in xs]
 
 
 def _as(xs: Sequence[Any], like: TensorSpec) -> list[Any]:
-    return [bind(lookup("reshape"), x, shape=like.shape) for x in xs]
+    return [reshaped(x, like.shape) for x in xs]
 
 
 def jvp_any(

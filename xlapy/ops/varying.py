@@ -21,6 +21,7 @@ from xlapy.trace.replay import inline
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
+from .forms import part, reshaped
 from .joining import require_array
 from .rules import Rules, broadcast_leading, zeros_like
 
@@ -56,16 +57,7 @@ def checked(shape: Any, out: TensorSpec) -> Ints:
 
 def element(values: Any, position: int) -> Any:
     """One entry of an array of one dimension, as an s32 scalar."""
-    piece = bind(
-        lookup("slice"),
-        values,
-        start_indices=(position,),
-        limit_indices=(position + 1,),
-        strides=(1,),
-    )
-    return bind(
-        lookup("convert_element_type"), bind(lookup("reshape"), piece, shape=()), dtype=SIZE
-    )
+    return bind(lookup("convert_element_type"), reshaped(part(values, position), ()), dtype=SIZE)
 
 
 def known_values(x: Any) -> list[int] | None:
@@ -247,7 +239,7 @@ def lift_sizes(sizes: Any) -> Tensor:
     if not isinstance(sizes, list | tuple) or not any(isinstance(s, Tensor) for s in sizes):
         return lift(np.array(sizes, np.int32)) if isinstance(sizes, list | tuple) else lift(sizes)
     like = next(s for s in sizes if isinstance(s, Tensor))
-    rows = [bind(lookup("reshape"), lift(s, (like,)), shape=(1,)) for s in sizes]
+    rows = [reshaped(lift(s, (like,)), (1,)) for s in sizes]
     result: Tensor = bind(lookup("concatenate"), *rows, dimension=0)
     return result
 
