@@ -348,7 +348,11 @@ class CompiledFunction:
             )
         try:
             return put(host_scalar(x) if isinstance(x, SCALARS) else x, placement)
-        except DTypeError:
+        except DTypeError as error:
+            if hasattr(x, "dtype"):
+                raise DTypeError(
+                    f"{self._name}: {error.args[0]}\n  argument: {self._paths(signature)[i]}"
+                ) from None
             raise DTypeError(
                 f"{self._name}: an argument must be a tensor, an array, a number or a container of them; got"
                 f" {type(x).__name__} for {self._paths(signature)[i]} [X1]\n"

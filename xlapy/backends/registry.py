@@ -136,7 +136,8 @@ def get_backend(name: str | Backend | None = None) -> Backend:
 def backend_of(device: Any) -> Backend | None:
     """The backend that a device belongs to, of those that are open; the current one first."""
     for backend in (current_backend(), *_open.values()):
-        if device in backend.devices:
+        # Whatever else it is, it may have a `==` of its own.
+        if any(d is device or (type(d) is type(device) and d == device) for d in backend.devices):
             return backend
     return None
 

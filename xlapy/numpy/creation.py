@@ -78,7 +78,8 @@ def to(x: Tensor, where: Any, /, *, stream: Any = None) -> Tensor:
     here = x.placement
     owner: Backend = here.backend
     # A device of the tensor's own backend is known even where the backend has no name.
-    placement = owner.placement_of(where) if where in owner.devices else placement_of(where)
+    own = any(d is where or (type(d) is type(where) and d == where) for d in owner.devices)
+    placement = owner.placement_of(where) if own else placement_of(where)
     if here is placement:
         return Tensor(x.placed, x.payload)
     backend: Backend = placement.backend

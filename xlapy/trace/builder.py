@@ -13,7 +13,7 @@ import numpy as np
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import DTypeError, TracingError, XlapyError
 from xlapy.memory import require_memory
-from xlapy.source import Source, caller, locate
+from xlapy.source import Source, caller
 from xlapy.specs import Spec, TensorSpec, parse_spec, require
 from xlapy.tensor import Tensor
 from xlapy.trace.computation import Computation, Instruction, Scope, Value
@@ -208,11 +208,7 @@ class XlaBuilder:
 
     def _check_open(self) -> None:
         if not self.scope.open:
-            location = locate(caller(3))
-            where = f"\n  at {location}" if location else ""
-            raise TracingError(
-                f"a builder must not be used after build(); got {self.name!r} [X1]{where}"
-            )
+            raise TracingError(f"a builder must not be used after build(); got {self.name!r} [X1]")
 
     # --- recording ----------------------------------------------------------------------------------------------
 
@@ -322,9 +318,7 @@ class XlaBuilder:
         return False
 
     def _error(self, message: str, got: Any) -> TracingError:
-        location = locate(caller(3))
-        where = f"\n  at {location}" if location else ""
-        return TracingError(f"{message}; got {got} [X1]{where}")
+        return TracingError(f"{message}; got {got} [X1]")
 
     def source(self) -> Source:
         """The user's line that instructions are recorded for now."""
@@ -393,6 +387,11 @@ def lift(x: Any, operands: Sequence[Any] = ()) -> Tensor:
 def host_array(x: Any) -> np.ndarray[Any, Any]:
     """A numpy array of one of XLA's element types, in the machine's byte order and C order, from any array-like."""
     if isinstance(x, np.ndarray | np.generic):
+        if type(x) is not np.ndarray and hasattr(x, "filled") and np.any(x.mask):  # type: ignore[union-attr]
+            raise DTypeError(
+                f"a masked array must have no masked elements; got {int(np.sum(x.mask))} of them [X1]\n"  # type: ignore[union-attr]
+                "  x.filled(value) gives them a value"
+            )
         array = np.asarray(x)
         dtype = as_dtype(array.dtype).numpy
     elif isinstance(x, list | tuple):
