@@ -847,6 +847,46 @@ OF_HLO: dict[str, tuple[str, Function]] = {
         "ROOT d = f32[4] get-tuple-element(s), index=1",
         lambda x: np.stack([-x.sum(0)] * 4),
     ),
+    "all_reduce_start_of_a_tuple": (
+        "q = f32[4] negate(p)\n"
+        "s = (f32[4], f32[4]) all-reduce-start(p, q), replica_groups={}, to_apply=add\n"
+        "t = (f32[4], f32[4]) all-reduce-done(s)\n"
+        "ROOT d = f32[4] get-tuple-element(t), index=1",
+        lambda x: np.stack([-x.sum(0)] * 4),
+    ),
+    "all_gather_start_of_a_tuple": (
+        "q = f32[4] negate(p)\n"
+        "s = ((f32[4], f32[4]), (f32[8], f32[8])) all-gather-start(p, q), dimensions={0},"
+        " replica_groups={{0,1},{2,3}}\n"
+        "t = (f32[8], f32[8]) all-gather-done(s)\n"
+        "ROOT d = f32[8] get-tuple-element(t), index=1",
+        lambda x: np.repeat(-x.reshape(2, 8), 2, axis=0),
+    ),
+    "collective_permute_of_a_tuple": (
+        "q = f32[4] negate(p)\n"
+        "s = (f32[4], f32[4]) collective-permute(p, q), source_target_pairs={{0,1},{1,2}}\n"
+        "f = f32[4] get-tuple-element(s), index=0\n"
+        "g = f32[4] get-tuple-element(s), index=1\n"
+        "ROOT d = f32[8] concatenate(f, g), dimensions={0}",
+        lambda x: np.stack([np.concatenate([y, -y]) for y in (0 * x[0], x[0], x[1], 0 * x[0])]),
+    ),
+    "collective_permute_start_of_a_tuple": (
+        "q = f32[4] negate(p)\n"
+        "s = ((f32[4], f32[4]), (f32[4], f32[4])) collective-permute-start(p, q), source_target_pairs={{0,1},{1,2}}\n"
+        "t = (f32[4], f32[4]) collective-permute-done(s)\n"
+        "ROOT d = f32[4] get-tuple-element(t), index=1",
+        lambda x: np.stack([0 * x[0], -x[0], -x[1], 0 * x[0]]),
+    ),
+    "reduce_scatter_start": (
+        "s = ((f32[4]), f32[1]) reduce-scatter-start(p), replica_groups={}, dimensions={0}, to_apply=add\n"
+        "ROOT d = f32[1] reduce-scatter-done(s)",
+        lambda x: x.sum(0).reshape(4, 1),
+    ),
+    "all_to_all_start": (
+        "s = ((f32[4]), f32[4]) all-to-all-start(p), replica_groups={{3,2,1,0}}, dimensions={0}\n"
+        "ROOT d = f32[4] all-to-all-done(s)",
+        lambda x: np.stack([x[::-1, 3 - i] for i in range(4)]),
+    ),
     "collective_broadcast": (
         "ROOT d = f32[4] collective-broadcast(p), replica_groups={{2,0}}",
         lambda x: np.stack([x[2], 0 * x[0], x[2], 0 * x[0]]),

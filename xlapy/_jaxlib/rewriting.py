@@ -16,7 +16,10 @@ _LINE: Final = re.compile(
     r"\((?P<operands>[^()\"]*)\)(?P<tail>.*)"
 )
 #: what a module's bytes hold if there may be something to do
-_SIGNS: Final = (b"async-start", b"domain", b"add-dependency", b"scaled-dot")
+_SIGNS: Final = (
+    b"async-start", b"domain", b"add-dependency", b"scaled-dot", b"all-gather-start", b"all-reduce-start",
+    b"collective-permute",
+)  # fmt: skip
 _ASYNC_UPDATES: Final = (
     "all-to-all-update", "collective-broadcast-update", "ragged-all-to-all-update", "reduce-scatter-update",
 )  # fmt: skip
@@ -84,7 +87,14 @@ def _rewritten(line: str, pending: dict[str, str], started: dict[str, str]) -> s
             tail = re.sub(r', async_execution_thread="[^"]*"', "", found["tail"])
             if plain == "async":
                 plain, tail = "call", tail.replace("calls=", "to_apply=", 1)
+            if plain == "collective-permute":
+                return _one_by_one(head, found["name"], parts[1], operands, tail)
             return f"{head}{parts[1]} {plain}({operands}){tail}"
+    if opcode == "all-reduce-start" and kind.startswith("("):
+        pending[found["name"]] = kind
+        return f"{head}{kind} all-reduce({operands}){found['tail']}"
+    if opcode == "collective-permute" and kind.startswith("("):
+        return _one_by_one(head, found["name"], kind, operands, found["tail"])
     if opcode in _ASYNC_UPDATES:
         # The conversion makes StableHLO of their starts and ends, which has no updates.
         started[found["name"]] = started.get(first[1:], first[1:])
@@ -95,6 +105,20 @@ def _rewritten(line: str, pending: dict[str, str], started: dict[str, str]) -> s
         pending[found["name"]] = pending[first[1:]]
         return f"{head}{pending[first[1:]]} copy({first})"
     return line
+
+
+def _one_by_one(head: str, name: str, kind: str, operands: str, tail: str) -> str:
+    """A permute of several arrays as one of each; one that writes into parts of others stays as it is."""
+    whole = f"{head}{kind} collective-permute({operands}){tail}"
+    kinds, given = _split(kind[1:-1]), operands.split(", ")
+    if "slice_sizes=" in tail or len(kinds) != len(given):
+        return whole
+    parts = [f"%{name}.of.{i}" for i in range(len(given))]
+    lines = [
+        f"  {part} = {k} collective-permute({x}){tail}"
+        for part, k, x in zip(parts, kinds, given, strict=True)
+    ]
+    return "\n".join([*lines, f"{head}{kind} tuple({', '.join(parts)})"])
 
 
 def _split(text: str) -> list[str]:
