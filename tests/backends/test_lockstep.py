@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +28,10 @@ Array = np.ndarray[Any, Any]
 def no_thread_is_left() -> Any:
     before = threading.active_count()
     yield
-    for thread in threading.enumerate():
-        if thread.name.startswith("xlapy "):
-            thread.join(10)
+    # A join that was interrupted leaves a thread marked as stopped though it runs: only the count is right.
+    end = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
     assert threading.active_count() == before
 
 
@@ -316,12 +318,8 @@ def test_an_interrupt_ends_loops_without_end() -> None:
         y = xlapy.while_loop(lambda c: xlapy.sum(c * 0.0) == 0.0, lambda c: c + 1.0, y)
         return ops.all_reduce(y, ops.add)
 
-    before = set(threading.enumerate())
     with pytest.raises(KeyboardInterrupt):
         run(function, rows(3), replicas=3)
-    for thread in set(threading.enumerate()) - before:
-        thread.join(timeout=10)
-        assert not thread.is_alive()
 
 
 # --- devices ------------------------------------------------------------------------------------------------------
