@@ -177,6 +177,10 @@ def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> Imported
         raise ArtifactError(
             f"a program must be text or a portable artifact; got bytes that begin with {given[:4]!r} [X6]"
         )
+    if isinstance(given, str) and "!quant." in given:
+        from xlapy.interchange.quantized import read_quantized, spelled_as_floats
+
+        return ImportedFunction(read_quantized(_jaxlib.read(spelled_as_floats(given)), entry))
     module = _jaxlib.read(given)
     return ImportedFunction(from_stablehlo_module(module, entry))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -30,6 +30,8 @@ __all__ = [
 
 _TENSOR: Final = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([^,>]+(?:<[^>]*>)?)(?:, (.*))?>$")
 _types: dict[str, Spec] = {}
+#: constants of so many elements are copied into the regions that use them
+_SMALL: Final = 64
 
 
 def spec_of_type(text: str) -> Spec:
@@ -130,9 +132,19 @@ def from_stablehlo_module(module: Any, entry: str = "main") -> Computation:
 
 @final
 class Reader:
-    """The state of reading one module."""
+    """The state of reading one module.
 
-    def __init__(self, module: Any) -> None:
+    Attributes
+    ----------
+    intercept : callable, optional
+        ``intercept(reader, operation)``: the results of an operation that is not read as it stands; None for others.
+    spec_of : callable
+        The spec of a value's type from its text.
+    """
+
+    def __init__(self, module: Any, intercept: Callable[[Reader, Any], Any] | None = None) -> None:
+        self.intercept = intercept
+        self.spec_of: Callable[[str], Spec] = spec_of_type
         self.functions: dict[str, Any] = {}
         for operation in module.body.operations:
             operation = operation.operation
@@ -140,6 +152,9 @@ class Reader:
                 self.functions[_string(operation.attributes["sym_name"])] = operation
         self._computations: dict[str, Computation] = {}
         self._reading: list[str] = []
+        self._depth = 0  # of regions in the function that is being read
+        self._constants: dict[Any, Any] = {}
+        self._copies: dict[tuple[Any, Any], Tensor] = {}
         self.values: dict[Any, Tensor] = {}
 
     def entry(self, name: str) -> Computation:
@@ -171,10 +186,12 @@ class Reader:
         if not operation.regions[0].blocks:
             raise ArtifactError(f"a function must have a body; got the declaration {name!r} [X6]")
         self._reading.append(name)
+        depth, self._depth = self._depth, 0
         try:
             with using(None):
                 found = self._computation(operation.regions[0], name)[0]
         finally:
+            self._depth = depth
             self._reading.pop()
         self._computations[name] = found
         return found
@@ -183,7 +200,13 @@ class Reader:
         self, operation: Any, index: int = 0, name: str | None = None
     ) -> tuple[Computation, list[Tensor]]:
         """The computation of a region, and the outer values that it uses: operands of its hidden parameters."""
-        return self._computation(operation.regions[index], name or operation.name.split(".")[-1])
+        self._depth += 1
+        try:
+            return self._computation(
+                operation.regions[index], name or operation.name.split(".")[-1]
+            )
+        finally:
+            self._depth -= 1
 
     def _computation(self, region: Any, name: str) -> tuple[Computation, list[Tensor]]:
         outer = current_builder()
@@ -210,7 +233,7 @@ class Reader:
     def _parameter(self, argument: Any, name: str) -> Spec:
         """The spec of a parameter of a function or region."""
         try:
-            return spec_of_type(str(argument.type))
+            return self.spec_of(str(argument.type))
         except XlapyError as error:
             if not error.annotated:
                 error.args = (f"{name}: {error.args[0]}\n  at {_place(argument)}",)
@@ -220,11 +243,30 @@ class Reader:
     def operands(self, operation: Any) -> list[Tensor]:
         """The tensors that stand for an operation's operands."""
         values = self.values
-        return [values[v] for v in operation.operands]
+        if not self._depth:
+            return [values[v] for v in operation.operands]
+        builder = current_builder()
+        assert builder is not None
+        return [self._within(v, builder) for v in operation.operands]
+
+    def _within(self, value: Any, builder: XlaBuilder) -> Tensor:
+        """What stands for a value within a region: a small constant from outside becomes one of the region's own.
+
+        MLIR moves constants out of regions where it writes bytes, and most regions must not use outer values.
+        """
+        found = self.values[value]
+        constant = self._constants.get(value)
+        if constant is None or found.payload.scope is builder.scope:
+            return found
+        key = builder.scope, value
+        copy = self._copies.get(key)
+        if copy is None:
+            copy = self._copies[key] = self.read(constant)
+        return copy
 
     def result_specs(self, operation: Any) -> list[Spec]:
         """The specs of an operation's results."""
-        return [spec_of_type(str(r.type)) for r in operation.results]
+        return [self.spec_of(str(r.type)) for r in operation.results]
 
     def attribute(self, operation: Any, name: str) -> Any:
         """An attribute, or its text where MLIR's Python classes cannot hold it; None if it is absent."""
@@ -245,17 +287,12 @@ class Reader:
     def operation(self, operation: Any, builder: XlaBuilder) -> None:
         """Read one operation."""
         name = operation.name
-        op = by_hlo_name(name)
         source = _source(operation)
         try:
             with builder.at_source(source):
-                read = reader_of(name) if op is None else op.hlo.read
-                if read is not None:
-                    outs = read(self, operation)
-                elif op is not None:
-                    outs = bind(op, *self.operands(operation), **self.params(operation, op))
-                else:
-                    raise UnsupportedOpError(f"operations must be known to xlapy; got {name} [X6]")
+                outs = None if self.intercept is None else self.intercept(self, operation)
+                if outs is None:
+                    outs = self.read(operation)
         except XlapyError as error:
             if not error.annotated:
                 error.args = (f"{name}: {error.args[0]}\n  at {_place(operation)}",)
@@ -263,13 +300,26 @@ class Reader:
             raise
         results = outs if isinstance(outs, tuple | list) else (outs,)
         for value, tensor in zip(operation.results, results, strict=True):
-            declared = spec_of_type(str(value.type))
+            declared = self.spec_of(str(value.type))
             if tensor.spec != declared and not _refines(tensor.spec, declared):
                 raise ArtifactError(
                     f"{name}: a result's type must be what the operation gives, {tensor.spec}; got {declared}"
                     f" [X6]\n  at {_place(operation)}"
                 )
             self.values[value] = tensor
+            if name == "stablehlo.constant" and tensor.spec.size <= _SMALL:
+                self._constants[value] = operation
+
+    def read(self, operation: Any) -> Any:
+        """The results of one operation, read as it stands."""
+        name = operation.name
+        op = by_hlo_name(name)
+        read = reader_of(name) if op is None else op.hlo.read
+        if read is not None:
+            return read(self, operation)
+        if op is None:
+            raise UnsupportedOpError(f"operations must be known to xlapy; got {name} [X6]")
+        return bind(op, *self.operands(operation), **self.params(operation, op))
 
     def params(self, operation: Any, op: Any) -> dict[str, Any]:
         """The static parameters of an operation, through its codecs."""
