@@ -237,6 +237,26 @@ def _root(variance: Any, epsilon: float) -> Any:
 
 
 @_in_wide
+def compose_training(
+    x: Any, scale: Any, offset: Any, *, epsilon: float, feature_index: int
+) -> list[Any]:
+    """The formulas of batch_norm_training, with the variance as the mean of squared deviations.
+
+    XLA takes the mean of the squares less the square of the mean, which leaves nothing of a variance that is small
+    beside it.
+    """
+    others = tuple(d for d in range(x.spec.rank) if d != feature_index)
+    total = reduce_sum(x, others)
+    count = constant_like(total, _count(x, feature_index))
+    mean = _call("div", total, count)
+    centred = _call("sub", x, _along(mean, x, feature_index))
+    variance = _call("div", reduce_sum(_call("mul", centred, centred), others), count)
+    factor = _call("div", scale, _root(variance, epsilon))
+    scaled = _call("mul", centred, _along(factor, x, feature_index))
+    return [_call("add", scaled, _along(offset, x, feature_index)), mean, variance]
+
+
+@_in_wide
 def compose_inference(
     x: Any, scale: Any, offset: Any, mean: Any, variance: Any, *, epsilon: float, feature_index: int
 ) -> list[Any]:
@@ -402,7 +422,10 @@ batch_norm_training_op = register(Op(
     name="batch_norm_training",
     section="BatchNormTraining",
     infer=infer_training,
-    hlo=Hlo("stablehlo.batch_norm_training", _CODECS),
+    hlo=Hlo(
+        "stablehlo.batch_norm_training", _CODECS,
+        decomposition=lambda *xs, **params: tuple(compose_training(*xs, **params)),
+    ),
     kernel=kernel_training,
     ad=Rules(jvp_training, vjp_training),
     batch=batch_normalization,
