@@ -324,7 +324,7 @@ def test_ids(grid: Grid, backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int2", "uint2", "int4", "int8", "uint64", "bfloat16", "float16",
-                                   "float8_e4m3fn", "float4_e2m1fn", "complex64"])  # fmt: skip
+                                   "float8_e4m3fn", "float8_e8m0fnu", "float4_e2m1fn", "complex64"])  # fmt: skip
 def test_element_types(dtype: str, backend: Backend) -> None:
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     x = np.array([[0, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 0]], np.float32).astype(kind)
@@ -336,7 +336,7 @@ def test_element_types(dtype: str, backend: Backend) -> None:
             ops.all_reduce(x, ops.mul), ops.reduce_scatter(ops.slice(x, [0], [3], [1]), ops.mul, 0, 3),
         )  # fmt: skip
 
-    zero = np.zeros_like(x[0])
+    zero = np.zeros(4, np.float32).astype(kind)
     product = np.array([0, 1, 0, 0], np.float32).astype(kind)
     expected = [
         np.stack([x.reshape(-1)] * 3), x[:, :3].T, np.stack([zero, zero, x[0]]), np.stack([x[1], x[1], zero]),

@@ -19,7 +19,7 @@ from xlapy.trace.process_grid import Place, Process, communicating, current_proc
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
-from .replica_groups import Pairs, check_pairs, normal_pairs
+from .replica_groups import Pairs, check_pairs, normal_pairs, not_received
 from .rules import Rules, broadcast_leading, not_differentiable, unsupported, zero
 from .tokens import (
     TOKEN,
@@ -355,7 +355,7 @@ def kernel_recv(
     source, _ = _peers(process, site, channel_id, source_target_pairs)
     if source is None:
         specs: Any = results
-        return (*[np.zeros(s.shape, s.dtype.numpy) for s in specs], None)
+        return (*[not_received(s.shape, s.dtype.numpy) for s in specs], None)
     item = process.receive(site, channel_id, source)
     return checked_arrival(site, item, results, f"what comes over channel {channel_id}")
 

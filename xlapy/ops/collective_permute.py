@@ -35,6 +35,7 @@ from .replica_groups import (
     normal_channel,
     normal_groups,
     normal_pairs,
+    not_received,
     settled_groups,
     strategy_of,
 )
@@ -84,7 +85,7 @@ def kernel_collective_permute(
         if target == own:
             received: Array = found[source][0]
             return received
-    return np.zeros_like(x)
+    return not_received(x.shape, x.dtype)
 
 
 def transpose_collective_permute(
@@ -181,7 +182,7 @@ def kernel_collective_broadcast(
     """Result = the operand of the group's first; zeros outside of every group."""
     group = group_of({"replica_groups": replica_groups, "channel_id": channel_id})
     if group is None:
-        return np.zeros_like(x)
+        return not_received(x.shape, x.dtype)
     found, _ = meet(site, group, channel_id, (x,))
     first: Array = found[0][0]
     return first

@@ -31,6 +31,7 @@ __all__ = [
     "normal_flag",
     "normal_groups",
     "normal_pairs",
+    "not_received",
     "settled_groups",
     "strategy_of",
 ]
@@ -294,6 +295,11 @@ def group_of(params: Mapping[str, Any]) -> tuple[Place, ...] | None:
     strategy = strategy_of(params)
     groups = params["replica_groups"] or (tuple(range(count_of(strategy, *grid))),)
     return _process_groups(strategy, groups, *grid).get(process.place)
+
+
+def not_received(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """What a device gets that nobody sends to: zeros; nan in f8e8m0fnu, which has no zero."""
+    return np.zeros(shape, np.float32).astype(dtype)
 
 
 def meet(
