@@ -208,7 +208,7 @@ def promote(a: DType, b: DType) -> DType:
     wider = _BY_KIND_BITS.get(("int", 2 * a.bits))
     if wider is None:
         raise DTypeError(
-            f"no integer holds both types, so convert one explicitly; got {a} with {b} [X2]"
+            f"two integer types must have one that holds both, so convert one explicitly; got {a} with {b} [X2]"
         )
     return wider
 

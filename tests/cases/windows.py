@@ -54,7 +54,19 @@ GEOMETRIES: dict[str, dict[str, Any]] = {
     "base_dilation": window((2, 3), (1, 2), None, (2, 3)),
     "both": window((3, 2), (2, 3), ((1, 2), (-1, 1)), (2, 3), (2, 2)),
 }  # fmt: skip
-PLAIN = ("valid", "strides", "apart", "padded", "far_padding", "cut", "all", "too_large", "one", "one_cut_strides", "one_cut")
+PLAIN = (
+    "valid",
+    "strides",
+    "apart",
+    "padded",
+    "far_padding",
+    "cut",
+    "all",
+    "too_large",
+    "one",
+    "one_cut_strides",
+    "one_cut",
+)
 #: windows without an element: their result does not vary, but differs from itself by infinities
 HOLLOW = ("far_padding", "cut_and_padded", "both", "one_cut")
 

@@ -112,8 +112,10 @@ def _checked(array: Array) -> Array:
     if native in _DTYPES:
         return array.astype(native)
     if native in _F6:
-        raise UnsupportedOpError(f"XLA runs no 6-bit element types; got {native.name}")
-    raise BackendError(f"an array must have one of XLA's element types; got {array.dtype}")
+        raise UnsupportedOpError(
+            f"an array must not be of 6-bit elements, which XLA does not run; got {native.name} [X1]"
+        )
+    raise BackendError(f"an array must have one of XLA's element types; got {array.dtype} [X1]")
 
 
 def put(array: Array, device: Device, borrow: bool = False) -> Buffer:

@@ -40,10 +40,12 @@ def cpu_client(num_devices: int | None = None) -> Client:
     if num_devices is None:
         text = os.environ.get("XLAPY_NUM_CPU_DEVICES", "") or "1"
         if not text.isdecimal():
-            raise BackendError(f"XLAPY_NUM_CPU_DEVICES must be a positive integer; got {text!r}")
+            raise BackendError(
+                f"XLAPY_NUM_CPU_DEVICES must be a positive integer; got {text!r} [X1]"
+            )
         num_devices = int(text)
     if num_devices < 1:
-        raise BackendError(f"the number of CPU devices must be positive; got {num_devices}")
+        raise BackendError(f"the number of CPU devices must be positive; got {num_devices} [X1]")
     return xc.make_cpu_client(num_devices=num_devices)
 
 
@@ -127,12 +129,12 @@ def plugin_client(name: str, options: Mapping[str, Any] | None = None) -> Client
             }.get(name, "")
             raise BackendError(
                 f"a PJRT plugin for {name!r} must be installed{hint}, or give the path of its "
-                f"library; platforms found: {known}"
+                f"library; got the platforms {known} [X1]"
             )
         _check_plugin_version(name, path)
     else:
         if not Path(path).is_file():
-            raise BackendError(f"a PJRT plugin's library must exist; got {path!r}")
+            raise BackendError(f"a PJRT plugin's library must exist; got {path!r} [X1]")
         path = str(Path(path).resolve())
         # jaxlib keeps plugins by name for the life of the process, jax's beside ours.
         name = f"xlapy:{path}"
@@ -210,7 +212,7 @@ def _check_plugin_version(name: str, path: str) -> None:
         if found.split("+")[0].split(".post")[0] != version:
             raise BackendError(
                 f"the {name} plugin must be of the same version as jaxlib; got {package} {found} "
-                f"with jaxlib {version}: pip install {package}=={version}"
+                f"with jaxlib {version}: pip install {package}=={version} [X1]"
             )
 
 

@@ -69,7 +69,7 @@ def _prepare(
     if len(devices) != count:
         raise BackendError(
             f"{num_replicas} replicas of {num_partitions} partitions must have one device each; "
-            f"got {len(devices)} devices"
+            f"got {len(devices)} devices [X1]"
         )
     ids = np.array([d.id for d in devices], np.int32).reshape(num_replicas, num_partitions)
     made = _compile_options(options, num_replicas, num_partitions, divide, ids)
@@ -232,7 +232,7 @@ def check_results(executable: Executable, expected: Sequence[Signature]) -> None
     if compiled != list(expected):
         raise BackendError(
             f"a program's results must be what was compiled, {_listed(compiled)}; got "
-            f"{_listed(expected)}"
+            f"{_listed(expected)} [X1]"
         )
 
 

@@ -61,7 +61,7 @@ def register_target(name: str, handler: Any, platform: str = "cpu", api_version:
         xc.register_custom_call_target(name, handler, platform, api_version=api_version)
     except (RuntimeError, TypeError, ValueError) as error:
         raise BackendError(
-            f"a custom call must be registered once, with a PyCapsule; got {name!r}: {error}"
+            f"a custom call must be registered once, with a PyCapsule; got {name!r}: {error} [X1]"
         ) from None
 
 

@@ -149,7 +149,7 @@ def _refuse_in_callback() -> None:
     if getattr(_in_callback, "value", False):
         raise BackendError(
             "a host callback of a program over several devices must not run another one, for which "
-            "the devices are not free"
+            "the devices are not free [X1]"
         )
 
 

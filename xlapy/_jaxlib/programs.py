@@ -282,7 +282,7 @@ def refine_shapes(module: Module, argument_types: Sequence[str]) -> Module:
         return _parse_bytecode(_jax.mlir.refine_polymorphic_shapes(_bytecode(refined)))
     except xc.XlaRuntimeError as error:
         raise ArtifactError(
-            f"the program's shapes must follow from its arguments: {error}"
+            f"the program's shapes must follow from its arguments: {error} [X6]"
         ) from None
 
 
@@ -333,7 +333,7 @@ def serialize_artifact(module: Module, version: str | None = None) -> bytes:
         message = str(error).removeprefix("INVALID_ARGUMENT: ")
         raise ArtifactError(
             f"the program must have a form in StableHLO {version} (this jaxlib writes "
-            f"{minimum_version()} to {current_version()}): {message}"
+            f"{minimum_version()} to {current_version()}): {message} [X6]"
         ) from None
 
 
@@ -383,7 +383,7 @@ def to_hlo(module: Module) -> str:
     try:
         return _jax.mlir.mlir_module_to_xla_computation(_bytecode(module)).as_hlo_text()
     except xc.XlaRuntimeError as error:
-        raise ArtifactError(f"the program has no form in HLO: {error}") from None
+        raise ArtifactError(f"the program must have a form in HLO: {error} [X6]") from None
 
 
 # --- the reference interpreter --------------------------------------------------------
@@ -516,7 +516,9 @@ def _split_type(type_: str) -> tuple[str, str]:
     """``"tensor<2x3xf32>"`` as ``"tensor<2x3x"`` and ``"f32"``."""
     match = re.fullmatch(r"(tensor<(?:\d+x)*)(.+)>", type_)
     if match is None:
-        raise ArtifactError(f"the reference interpreter runs on arrays of known shape; got {type_}")
+        raise ArtifactError(
+            f"the reference interpreter must be given arrays of known shape; got {type_} [X1]"
+        )
     return match[1], match[2]
 
 

@@ -34,7 +34,9 @@ def _shifted(x: Any, axis: Any) -> tuple[Tensor, tuple[int, ...], Tensor, DType]
     x = inexact(x)
     kind = x.dtype
     if kind.kind != "float":
-        raise DTypeError(f"complex numbers have no order; got {x.spec} [X1]")
+        raise DTypeError(
+            f"the operands must be real, for complex numbers have no order; got {x.spec} [X1]"
+        )
     if kind.bits <= 16:
         x = convert(x, as_dtype("f32"))
     axes = as_axes(axis, x.ndim)

@@ -210,7 +210,7 @@ def divided(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     x, y = (_as_numbers(t) for t in meet(x, y))
     kind = x.dtype.kind
     if kind == "complex":
-        raise DTypeError(f"floor division is not defined for complex numbers; got {x.spec} [X1]")
+        raise DTypeError(f"the operands of a floor division must be real; got {x.spec} [X1]")
     r = call("rem", x, y)
     if kind == "uint":
         return call("div", x, y), r

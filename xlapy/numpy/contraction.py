@@ -131,7 +131,9 @@ def _matmul_as(x: Any, y: Any, precision: Any, dtype: DType | None) -> Tensor:
 def _matrix_product(x: Any, y: Any, precision: Any, dtype: DType | None) -> Tensor:
     x, y = promoted(x, y)
     if not x.ndim or not y.ndim:
-        raise ShapeError(f"matmul takes no scalars, use multiply; got {x.spec} and {y.spec} [X1]")
+        raise ShapeError(
+            f"the operands of matmul must not be scalars, use multiply; got {x.spec} and {y.spec} [X1]"
+        )
     if y.ndim <= 2:
         # The right operand is one matrix: rows of the left one, however many dimensions they stand in.
         _require_size(x, x.ndim - 1, y, 0)

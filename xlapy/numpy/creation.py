@@ -24,7 +24,7 @@ from xlapy.trace.builder import host_array
 from xlapy.trace.mode import annotate, current_builder
 from xlapy.trace.zeros import constant_of
 
-from .promotion import as_tensor, broadcast_to_shape, call, is_weak
+from .promotion import as_tensor, broadcast_to_shape, call, is_weak, require_complex_kept
 
 __all__ = [
     "array",
@@ -204,10 +204,7 @@ def _host_values(x: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         with np.errstate(all="ignore"):
             return np.ascontiguousarray(found.astype(dtype.numpy)).reshape(found.shape)
     found = host_array(x)
-    if found.dtype.kind == "c" and dtype.kind != "complex":
-        raise DTypeError(
-            f"complex numbers must not be converted to {dtype}: take real() first [X1]"
-        )
+    require_complex_kept(found.dtype.kind == "c", dtype)
     with np.errstate(all="ignore"):
         return found.astype(dtype.numpy)
 
@@ -215,10 +212,7 @@ def _host_values(x: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
 def require_fit(found: np.ndarray[Any, Any], dtype: DType) -> None:
     """Python integers must fit; floats and complex numbers do not turn into lower kinds."""
     kind = found.dtype.kind
-    if kind == "c" and dtype.kind != "complex":
-        raise DTypeError(
-            f"complex numbers must not be converted to {dtype}: take real() first [X1]"
-        )
+    require_complex_kept(kind == "c", dtype)
     if dtype.integer and (kind in "iu" or found.dtype == object) and found.size:
         low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
         high = (1 << (dtype.bits - (dtype.kind == "int"))) - 1

@@ -70,10 +70,8 @@ def _astype(x: Any, dtype: DType) -> Tensor:
         x = promotion.at_dtype(x, promotion.result_dtype(x, dtype))
     else:
         x = as_tensor(x)
-    if x.dtype.kind == "complex" and dtype.kind not in ("complex", "bool"):
-        raise DTypeError(
-            f"complex numbers must not be converted to {dtype}: take real() first [X1]"
-        )
+    if dtype.kind != "bool":
+        promotion.require_complex_kept(x.dtype.kind == "complex", dtype)
     if dtype.kind == "bool" and x.dtype.kind != "bool":
         from .comparison import truth
 

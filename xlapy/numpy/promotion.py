@@ -34,6 +34,7 @@ __all__ = [
     "meet_inexact",
     "operand",
     "promoted",
+    "require_complex_kept",
     "result_dtype",
     "weak_source",
     "weak_value",
@@ -113,6 +114,14 @@ def inexact(x: Any) -> Tensor:
         x = float(x)
     x = as_tensor(x)
     return convert(x, inexact_dtype(x.dtype))
+
+
+def require_complex_kept(is_complex: bool, dtype: DType) -> None:
+    """A conversion must not drop imaginary parts silently."""
+    if is_complex and dtype.kind != "complex":
+        raise DTypeError(
+            f"complex numbers must not become real ones: take real() first; got the element type {dtype} [X1]"
+        )
 
 
 def convert(x: Tensor, dtype: DType) -> Tensor:

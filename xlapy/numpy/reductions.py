@@ -14,7 +14,15 @@ from xlapy.tensor import Tensor
 
 from .comparison import compared, truth
 from .docstrings import REDUCED, document
-from .promotion import as_tensor, call, convert, filled, inexact
+from .promotion import (
+    as_tensor,
+    broadcast_to_shape,
+    call,
+    convert,
+    filled,
+    inexact,
+    require_complex_kept,
+)
 
 __all__ = [
     "all",
@@ -136,10 +144,7 @@ def _folded(
 
 def real_or_own(x: Tensor, dtype: DType) -> Tensor:
     """The array in another type; a complex one keeps its imaginary part or is refused."""
-    if x.dtype.kind == "complex" and dtype.kind != "complex":
-        raise DTypeError(
-            f"complex numbers must not be converted to {dtype}: take real() first [X1]"
-        )
+    require_complex_kept(x.dtype.kind == "complex", dtype)
     return convert(x, dtype)
 
 
@@ -202,7 +207,9 @@ def _extreme(x: Any, axis: Any, keepdims: bool, fold: Callable[..., Any]) -> Ten
     axes = as_axes(axis, x.ndim)
     _require_elements(x, axes)
     if x.dtype.kind == "complex":
-        raise DTypeError(f"complex numbers have no order; got {x.spec} [X1]")
+        raise DTypeError(
+            f"the operand must be real, for complex numbers have no order; got {x.spec} [X1]"
+        )
     return _keep(x, axes, fold(x, axes) if axes else x, keepdims)
 
 
@@ -292,7 +299,9 @@ def _position(x: Any, axis: int | None, keepdims: bool, fold: Callable[..., Any]
     x = as_tensor(x)
     rank = x.ndim
     if x.dtype.kind == "complex":
-        raise DTypeError(f"complex numbers have no order; got {x.spec} [X1]")
+        raise DTypeError(
+            f"the operand must be real, for complex numbers have no order; got {x.spec} [X1]"
+        )
     if axis is None:
         x = call("reshape", x, shape=(x.size,))
         axis = 0
@@ -447,7 +456,6 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool
 @composite(arrays=2)
 def _average(x: Any, weights: Any, axis: Any, keepdims: bool) -> Tensor:
     from .arithmetic import divide, multiply
-    from .promotion import broadcast_to_shape
 
     x, weights = inexact(x), as_tensor(weights)
     axes = as_axes(axis, x.ndim)

@@ -201,8 +201,8 @@ def rng_uniform(a: Any, b: Any, shape: int | Sequence[int]) -> Tensor:
     Returns
     -------
     Tensor
-        Of this shape and the element type of `a` and `b`. XLA may give `b` itself where floats are narrower than f32, by
-        rounding.
+        Of this shape and the element type of `a` and `b`. XLA may give `b` itself where floats are narrower than f32,
+        by rounding.
 
     Raises
     ------
