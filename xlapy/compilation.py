@@ -50,7 +50,7 @@ from xlapy.specs import TensorSpec, TupleSpec
 from xlapy.stages import Executable, Lowered
 from xlapy.staging import clear_staged
 from xlapy.tensor import Placed, Placement, Tensor
-from xlapy.trace.builder import ScalarUse, XlaBuilder, lift, recording
+from xlapy.trace.builder import ScalarUse, XlaBuilder, lift, recording, require_function
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
@@ -570,8 +570,7 @@ def compile(
         return functools.partial(compile, **given)
     if isinstance(f, staticmethod):
         return staticmethod(compile(f.__func__, **given))
-    if not callable(f):
-        raise DTypeError(f"compile: f must be a function; got {type(f).__name__} [X1]")
+    require_function(f, "compile: f")
     return CompiledFunction(f, **given)
 
 

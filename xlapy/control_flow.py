@@ -14,7 +14,7 @@ from xlapy.errors import DTypeError
 from xlapy.source import hide_library_frames
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Tensor
-from xlapy.trace.builder import Traced, lift, trace
+from xlapy.trace.builder import Traced, lift, require_function, trace
 from xlapy.trace.computation import Computation, Value
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
@@ -40,8 +40,7 @@ def _widened(
 def _traced(
     function: Callable[..., Any], structure: tree.TreeDef, specs: Sequence[Any], name: str
 ) -> tuple[Traced, tree.TreeDef]:
-    if not callable(function):
-        raise DTypeError(f"{name} must be a function; got {type(function).__name__} [X1]")
+    require_function(function, name)
     found: list[tree.TreeDef] = []
 
     def of_leaves(*leaves: Any) -> Any:
@@ -144,8 +143,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
                 f"fori_loop: lower and upper must be of one integer type; got {start.dtype} and"
                 f" {stop.dtype} [X1]"
             )
-        if not callable(body):
-            raise DTypeError(f"body must be a function; got {type(body).__name__} [X1]")
+        require_function(body, "body")
         one = _tensor(1)
         if start.dtype is not one.dtype:
             one = bind(lookup("convert_element_type"), one, dtype=start.dtype)

@@ -19,7 +19,7 @@ from xlapy.source import hide_library_frames
 from xlapy.specs import TensorSpec, as_ints
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import has_tangent, linearize, push_forward
-from xlapy.trace.builder import XlaBuilder, lift, recording
+from xlapy.trace.builder import XlaBuilder, lift, recording, require_function
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
@@ -31,12 +31,6 @@ __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
 def _tensor(x: Any) -> Tensor:
     return x if type(x) is Tensor else lift(x)
-
-
-def require_callable(f: Any, name: str) -> None:
-    """Refuse what is no function when it is given, not when it is called."""
-    if not callable(f):
-        raise DTypeError(f"{name}: f must be a function; got {type(f).__name__} [X1]")
 
 
 def _pair(output: Any, name: str) -> tuple[Any, Any]:
@@ -135,7 +129,7 @@ def value_and_grad(
     >>> xlapy.value_and_grad(lambda p: p["w"] * p["w"] + p["b"])({"w": 3.0, "b": 1.0})
     (Tensor(10., f32[]), {'b': Tensor(1., f32[]), 'w': Tensor(6., f32[])})
     """
-    require_callable(f, "grad")
+    require_function(f, "grad: f")
     name = getattr(f, "__name__", "function")
 
     @functools.wraps(f)
@@ -261,7 +255,7 @@ def jvp(
     >>> xlapy.jvp(lambda x, y: x * y, (3.0, 4.0), (1.0, 0.0))
     (Tensor(12., f32[]), Tensor(4., f32[]))
     """
-    require_callable(f, "jvp")
+    require_function(f, "jvp: f")
     name = getattr(f, "__name__", "function")
     for what, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, tuple | list):
@@ -360,7 +354,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> value, pullback(1.0)
     (Tensor(12., f32[]), (Tensor(4., f32[]), Tensor(3., f32[])))
     """
-    require_callable(f, "vjp")
+    require_function(f, "vjp: f")
     name = getattr(f, "__name__", "function")
     try:
         if current_builder() is not None:

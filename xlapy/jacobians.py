@@ -15,10 +15,10 @@ from xlapy.differentiation import (
     _positions,
     _tensor,
     jvp,
-    require_callable,
     vjp,
 )
 from xlapy.tensor import Tensor
+from xlapy.trace.builder import require_function
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 from xlapy.vectorization import vmap
@@ -112,7 +112,7 @@ def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
 def _jacobian(
     f: Callable[..., Any], argnums: int | Sequence[int], *, forward: bool
 ) -> Callable[..., Any]:
-    require_callable(f, "jacfwd" if forward else "jacrev")
+    require_function(f, f"{'jacfwd' if forward else 'jacrev'}: f")
     name = getattr(f, "__name__", "function")
 
     @functools.wraps(f)

@@ -13,7 +13,7 @@ from xlapy.errors import DTypeError, ShapeError, TracingError
 from xlapy.ops import indexing, joining, shaping
 from xlapy.specs import Spec, TensorSpec, require
 from xlapy.tensor import Placement
-from xlapy.trace.builder import XlaBuilder
+from xlapy.trace.builder import XlaBuilder, require_function
 from xlapy.trace.computation import Computation
 
 __all__ = ["replicate"]
@@ -67,8 +67,7 @@ def replicate(
     Tensor([[2., 4.],
             [6., 8.]], f32[2,2])
     """
-    if not callable(f):
-        raise DTypeError(f"replicate: f must be a function; got {type(f).__name__} [X1]")
+    require_function(f, "replicate: f")
     for what, count in (("num_replicas", num_replicas), ("num_partitions", num_partitions)):
         require(
             type(count) is int and count > 0,

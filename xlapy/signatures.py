@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, final
 
 import numpy as np
@@ -43,9 +43,13 @@ def leaf_key(x: Any) -> Any:
     if type(x) is Tensor:
         if type(x.placed) is not Placed and is_weak(x):
             return type(x), x.placed, stand_in(x)
-        return x.placed
+        return x.placed.spec
     if isinstance(x, TensorSpec):
         return x
+    if type(x) is np.ndarray:
+        # Within the function it is what a tensor of its spec is.
+        with suppress(DTypeError):
+            return TensorSpec(x.shape, x.dtype)
     if type(x) is int and not -(1 << 31) <= x < 1 << 31:
         return int, scalar_class(x)[0]
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
@@ -67,8 +71,8 @@ def described(signature: Signature, paths: Sequence[str]) -> dict[str, str]:
     found = {
         p: str(x.placed.spec)
         if type(x) is Tensor
-        else str(x)
-        if isinstance(x, TensorSpec)
+        else str(spec_of_leaf(x))
+        if not isinstance(x, SCALARS)
         else type(x).__name__
         for p, x in zip(paths, signature.leaves, strict=True)
     }

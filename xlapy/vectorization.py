@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from xlapy import tree
-from xlapy.differentiation import _in_one_program, _tensor, require_callable
+from xlapy.differentiation import _in_one_program, _tensor
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
 from xlapy.numpy.promotion import is_weak
 from xlapy.source import hide_library_frames
 from xlapy.specs import TokenSpec, as_axis
 from xlapy.tensor import Tensor
 from xlapy.trace.batching import broadcast_leading, replay_batched
-from xlapy.trace.builder import lift, trace
+from xlapy.trace.builder import lift, require_function, trace
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 
@@ -53,7 +53,7 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     >>> xlapy.vmap(lambda row, c: xlapy.sum(row) * c, in_axes=(0, None))(x, 10.0)
     Tensor([30., 70.], f32[2])
     """
-    require_callable(f, "vmap")
+    require_function(f, "vmap: f")
     name = getattr(f, "__name__", "function")
 
     @functools.wraps(f)

@@ -15,6 +15,7 @@ from xlapy.interchange.imported import ImportedFunction, from_stablehlo
 from xlapy.source import hide_library_frames
 from xlapy.specs import TokenSpec, parse_spec
 from xlapy.tensor import Placed, Tensor
+from xlapy.trace.builder import require_function
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead, expand
@@ -215,6 +216,7 @@ def _computation(f: Callable[..., Any] | Computation, specs: Sequence[Any]) -> C
         return f.computation if isinstance(f, ImportedFunction) else f
     if not callable(f):
         raise ArtifactError(f"export needs a function; got {type(f).__name__} [X6]")
+    require_function(f, "export: f")
     compiled = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     arguments = tree.map(_spec, specs)
     lowered = compiled.lower(*arguments)

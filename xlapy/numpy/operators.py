@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from xlapy.tensor import OPERANDS, Tensor
 from xlapy.trace.builder import XlaBuilder
+from xlapy.trace.computation import Value
 from xlapy.trace.mode import current_builder
 
 __all__ = ["binary_operator", "unary_operator"]
@@ -74,7 +75,7 @@ def _keep_weak(builder: XlaBuilder, result: Any, *operands: Any) -> None:
         if type(x) is not Tensor:
             if type(x) not in _SCALARS:
                 return
-        elif x.payload not in weak:
+        elif type(x.payload) is not Value or x.payload not in weak:
             return
     for x in result if type(result) is tuple else (result,):
         weak.add(x.payload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -342,6 +343,21 @@ def recording(builder: XlaBuilder) -> Iterator[None]:
             yield
     finally:
         builder.scope.open = False
+
+
+# Calling them runs nothing.
+_GENERATOR: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def require_function(f: Any, what: str) -> None:
+    """Refuse what cannot be recorded when it is given, not when it is called."""
+    if not callable(f):
+        raise DTypeError(f"{what} must be a function; got {type(f).__name__} [X1]")
+    code = getattr(f, "__code__", None)
+    if code is not None and code.co_flags & _GENERATOR:
+        raise DTypeError(
+            f"{what} must be an ordinary function, no generator or coroutine; got {code.co_qualname} [X1]"
+        )
 
 
 def scalar_array(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
