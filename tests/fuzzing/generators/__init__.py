@@ -1,0 +1,35 @@
+"""What random programs are made of, one module for each group of operations.
+
+A generator for a new operation is one function with the decorator `generates` in one of these modules.
+"""
+
+from __future__ import annotations
+
+from . import (
+    arithmetic,
+    contraction,
+    control_flow,
+    indexing,
+    linear_algebra,
+    movement,
+    reduction,
+    varying_sizes,
+    windows,
+)
+from .table import GENERATORS, WITHOUT, WITHOUT_SECTIONS, Generator
+
+__all__ = [
+    "GENERATORS",
+    "WITHOUT",
+    "WITHOUT_SECTIONS",
+    "Generator",
+    "arithmetic",
+    "contraction",
+    "control_flow",
+    "indexing",
+    "linear_algebra",
+    "movement",
+    "reduction",
+    "varying_sizes",
+    "windows",
+]

@@ -1,0 +1,159 @@
+"""What is known to be open, or to differ between the kernels and XLA: narrow conditions, each with its reason.
+
+The elements that a condition names are taken for anything (see `fuzzing.rounding`), and so is what is computed of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from xlapy.dtypes import as_dtype
+from xlapy.specs import TensorSpec
+from xlapy.trace.computation import Instruction
+
+from .programs import Program, names_in
+from .values import Array
+
+#: sums and the like, whose order is open
+SUMMED = frozenset({
+    "dot_general", "reduce", "reduce_window", "convolution", "scatter", "select_and_scatter", "fft", "cholesky",
+    "triangular_solve", "batch_norm_training", "batch_norm_inference", "batch_norm_grad", "dynamic_conv", "ragged_dot",
+    "scaled_dot", "scan",
+})  # fmt: skip
+_BODIES = ("body", "update_computation", "scatter")
+#: in computations of reductions these make the order no matter
+_ORDERLESS = frozenset({"max", "min", "and", "or", "xor", "select", "compare", "constant"})
+
+
+@dataclass(frozen=True)
+class KnownDifference:
+    """One of them.
+
+    Attributes
+    ----------
+    where : callable
+        ``where(instruction, operands, result)``: an array of bool for the elements of a result, or None.
+    reason : str
+    """
+
+    where: Callable[[Instruction, Sequence[Any], Array], Array | None]
+    reason: str
+
+
+def wide(array: Any) -> Array:
+    """In double precision."""
+    found = np.asarray(array)
+    return found.astype(np.complex128 if found.dtype.kind == "c" else np.float64)
+
+
+def is_inexact(array: Any) -> bool:
+    """Whether an array holds floats or complex numbers."""
+    if isinstance(array, tuple):
+        return False
+    dtype = np.asarray(array).dtype
+    return dtype.kind not in "biu" and as_dtype(dtype).inexact
+
+
+def is_complex(instruction: Instruction) -> bool:
+    """Whether an operand is complex."""
+    specs = [v.spec for v in instruction.operands]
+    return any(type(s) is TensorSpec and s.dtype.kind == "complex" for s in specs)
+
+
+def _adds(instruction: Instruction) -> bool:
+    if instruction.op.name not in SUMMED:
+        return False
+    bodies = [instruction.params[b] for b in _BODIES if b in instruction.params]
+    return not bodies or not {n for b in bodies for n in names_in(b)} <= _ORDERLESS
+
+
+def _lost_sums(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    return ~np.isfinite(wide(result)) if is_inexact(result) and _adds(instruction) else None
+
+
+#: operations on complex numbers that only move parts
+_MOVED = frozenset({
+    "real", "imag", "conj", "neg", "select", "reshape", "transpose", "rev", "slice", "pad", "concatenate", "copy",
+    "broadcast_in_dim", "gather", "dynamic_slice", "dynamic_update_slice", "complex", "bitcast_convert_type", "tuple",
+    "get_tuple_element", "optimization_barrier", "stop_gradient", "sort", "bitcast", "domain",
+})  # fmt: skip
+
+
+def _lost_complex(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if not is_complex(instruction) or instruction.op.name in _MOVED or not is_inexact(result):
+        return None
+    return ~np.isfinite(wide(result))
+
+
+def _solved(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if instruction.op.name != "triangular_solve":
+        return None
+    if all(np.isfinite(wide(x)).all() for x in operands):
+        return None
+    return np.ones(result.shape, bool)
+
+
+def _tiny_angle(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if instruction.op.name != "atan2":
+        return None
+    info = ml_dtypes.finfo(as_dtype(result.dtype).real_part.numpy)
+    tiny = float(info.smallest_normal)
+    small = [np.abs(wide(x)) < tiny for x in operands]
+    return np.asarray(small[0] & small[1] & ((wide(operands[0]) != 0) | (wide(operands[1]) != 0)))
+
+
+def _no_zero(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if instruction.op.name == "imag" and as_dtype(result.dtype).name == "f8e8m0fnu":
+        return np.ones(result.shape, bool)
+    return None
+
+
+KNOWN: list[KnownDifference] = [
+    KnownDifference(
+        _lost_sums,
+        "whether a sum is infinite or no number depends on its order, as does padding by 0",
+    ),
+    KnownDifference(
+        _lost_complex, "which part of a complex number is infinite and which no number is left open"
+    ),
+    KnownDifference(
+        _solved, "XLA solves by inverses of blocks, so what is no number spreads within them"
+    ),
+    KnownDifference(_tiny_angle, "XLA flushes denormals, and divides 0 by 0 then"),
+    KnownDifference(_no_zero, "f8e8m0fnu has no zero"),
+]
+
+
+def undetermined(instruction: Instruction, operands: Sequence[Any], result: Any) -> Array | None:
+    """Which elements of a result are known to be open; None for none."""
+    if isinstance(result, tuple):
+        return None
+    array = np.asarray(result)
+    found: Array | None = None
+    for known in KNOWN:
+        mask = known.where(instruction, operands, array)
+        if mask is not None and mask.any():
+            found = mask if found is None else found | mask
+    return found
+
+
+#: operations that are read as something else than what was written, with the same values
+WRITTEN_OTHERWISE = {
+    "fusion": "it is written as what it is made of",
+    "bitcast": "it is written as what it is made of",
+    "domain": "it is written as nothing",
+    "stop_gradient": "it is written as nothing",
+    "set_dimension_size": "programs are read with the size as a constant",
+    "case": "constants that branches use are read as constants in them",
+    "while": "constants that loops use are read as constants in them",
+}
+
+
+def is_written_otherwise(program: Program) -> bool:
+    """Whether the text of a program that was read may be another one."""
+    return bool(program.op_names & set(WRITTEN_OTHERWISE))
