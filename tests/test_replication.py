@@ -519,9 +519,49 @@ def test_python_functions_stand_beside_collectives() -> None:
             run(f, backend, (4, 1), np.arange(4, dtype=np.float32) - 2)
         seen.clear()
 
-    def loop(x: Any) -> Any:
-        body = lambda i, s: total(ops.python_callback(fail, [s], spec))  # noqa: E731
-        return xlapy.fori_loop(0, 2, body, x)
 
-    with pytest.raises(UnsupportedOpError, match="in a loop, a Python function must give no"):
-        run(loop, PJRT, (4, 1), data(4))
+def fail_if_negative(x: Array) -> Array:
+    if x < 0:
+        raise ValueError("negative")
+    return x + 1
+
+
+def python(x: Any) -> Any:
+    return ops.python_callback(fail_if_negative, [x], xlapy.TensorSpec((), "f32"))
+
+
+def test_python_functions_may_fail_in_loops_that_end_without_them() -> None:
+    def f(x: Any) -> Any:
+        y = xlapy.fori_loop(0, 3, lambda i, s: total(python(s)), x)
+        return xlapy.cond(ops.replica_id() == 0, lambda: python(y), lambda: y)
+
+    for backend in (PJRT, "interpreter"):
+        assert run(f, backend, (2, 1), np.arange(2, dtype=np.float32)).tolist() == [19, 18]
+        with pytest.raises((BackendError, ValueError), match="negative"):
+            run(f, backend, (2, 1), np.arange(2, dtype=np.float32) - 4)
+
+
+ENDLESS: dict[str, Callable[..., Any]] = {
+    "before": lambda x: total(xlapy.while_loop(lambda s: s < 9.0, lambda s: s * 2, python(x))),
+    "within": lambda x: xlapy.while_loop(lambda s: s < 9.0, python, x),
+    "condition": lambda x: xlapy.while_loop(lambda s: python(s) < 9.0, lambda s: s * 2, x),
+    "later": lambda x: xlapy.while_loop(
+        lambda s: s[0] < 9.0, lambda s: (s[0] + s[1], python(x)), (x, x)
+    )[0],
+    "chosen": lambda x: xlapy.while_loop(
+        lambda s: s < 9.0, lambda s: xlapy.cond(python(x) > 0, lambda: s + 1, lambda: s), x
+    ),
+    "inner": lambda x: xlapy.fori_loop(
+        0, 2, lambda i, t: xlapy.while_loop(lambda s: s < 9.0, lambda s: s * 2, python(t)), x
+    ),
+    "called": lambda x: xlapy.compile(ENDLESS["before"])(x),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_loop_that_a_failing_function_would_not_end_is_refused(name: str) -> None:
+    with pytest.raises(
+        UnsupportedOpError, match=r"while: .* what a Python function gives"
+    ) as caught:
+        run(ENDLESS[name], PJRT, (2, 1), data(2) + 5)
+    assert "test_replication.py" in str(caught.value)

@@ -1,12 +1,16 @@
-"""Whether every device of a program comes to each collective in it.
+"""Whether every device of a program comes to each collective in it, and to its end.
 
 Devices wait in a collective until all of their group are there. One that takes another branch of a conditional, or
 leaves a loop earlier, would never come; XLA then ends the process, or waits for ever. So a collective may stand under
 control flow only if what decides there is the same on all devices, as far as the program shows it.
+
+A Python function that fails must not keep its device from the next collective: the program goes on without what the
+function would have given. So no loop may wait for that to reach some value.
 """
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
@@ -30,6 +34,7 @@ _OWN: Final = frozenset(
         "infeed", "python_callback", "recv", "recv_done", "rng_get_and_update_state", "rng_normal", "rng_uniform",
     }
 )  # fmt: skip
+_CALLBACK: Final = frozenset({"python_callback"})
 #: what runs a computation on its operands, once
 _CALLS: Final = frozenset({"async_start", "call", "composite_call", "fusion"})
 
@@ -46,60 +51,37 @@ def require_meetings(computation: Computation, num_replicas: int, num_partitions
     Raises
     ------
     UnsupportedOpError
-        At the collective.
+        At the collective, or the loop.
     """
-    if num_replicas * num_partitions == 1 or not _meets(computation):
+    if num_replicas * num_partitions == 1:
         return
-    _refuse_callbacks_in_loops(computation, in_loop=False)
+    if _holds(computation, _CALLBACK):
+        _FreeOfPython().results(computation, [True] * len(computation.parameters), None)
     if _meets_under_control(computation):
-        checker = _Checker(num_replicas, num_partitions)
-        checker.results(computation, [False] * len(computation.parameters), None)
-
-
-def _refuse_callbacks_in_loops(computation: Computation, in_loop: bool) -> None:
-    """A function that fails must not change how a loop ends.
-
-    Its device has to come to the next collective all the same, so the program goes on
-    without what the function would have given.
-    """
-    for instruction in computation.instructions:
-        name = instruction.op.name
-        if in_loop and name == "python_callback" and instruction.results:
-            error = UnsupportedOpError(
-                f"{name}: beside collectives, in a loop, a Python function must give no results on several devices; got"
-                f" {len(instruction.results)} [X5]\n  use the interpreter, or run the function outside the program"
-            )
-            specs = [v.spec for v in instruction.operands]
-            raise annotate(error, "", specs, instruction.source)
-        for inner in subcomputations(instruction.params):
-            _refuse_callbacks_in_loops(inner, in_loop or name == "while")
+        same = _Sameness(num_replicas, num_partitions)
+        same.results(computation, [False] * len(computation.parameters), None)
 
 
 def _meets_under_control(computation: Computation) -> bool:
     for instruction in computation.instructions:
         for inner in subcomputations(instruction.params):
             if _meets_under_control(inner) or (
-                instruction.op.name in ("case", "while") and _meets(inner)
+                instruction.op.name in ("case", "while") and _holds(inner, MEETINGS)
             ):
                 return True
     return False
 
 
-def _meets(computation: Computation) -> bool:
-    """Whether there is a collective in a computation, or something that belongs to one in what it calls."""
+def _holds(computation: Computation, names: frozenset[str]) -> bool:
+    """Whether there is one of some operations in a computation, or in what belongs to it."""
     return any(
-        i.op.name in MEETINGS or any(map(_meets, subcomputations(i.params)))
+        i.op.name in names or any(_holds(c, names) for c in subcomputations(i.params))
         for i in computation.instructions
     )
 
 
-@final
-class _Checker:
-    """Which values are the same on all devices: true for those that are for sure."""
-
-    def __init__(self, num_replicas: int, num_partitions: int) -> None:
-        self._replicas = num_replicas
-        self._partitions = num_partitions
+class _Flow(abc.ABC):
+    """For which values something holds: those made of nothing but such values, wherever they go."""
 
     def results(
         self,
@@ -108,25 +90,37 @@ class _Checker:
         decides: Instruction | None,
         check: bool = True,
     ) -> list[bool]:
-        """Which results are the same on all devices, for parameters that are or are not.
+        """For which results it holds, for parameters for which it does or does not.
 
         Parameters
         ----------
         computation : Computation
         parameters : sequence of bool
         decides : Instruction, optional
-            The control flow by which some devices may not run this at all.
+            The control flow around this that is decided by a value for which it does not hold.
         check : bool
-            Whether to refuse collectives then.
+            Whether to refuse what must not be.
         """
-        same = dict(zip(computation.parameters, parameters, strict=True))
+        holds = dict(zip(computation.parameters, parameters, strict=True))
         for instruction in computation.instructions:
-            if check and decides is not None and instruction.op.name in MEETINGS:
-                raise self._refusal(instruction, decides)
-            operands = [same[v] for v in instruction.operands]
+            if check and decides is not None:
+                self.refuse_under(instruction, decides)
+            operands = [holds[v] for v in instruction.operands]
             found = self._step(instruction, operands, decides, check)
-            same.update(zip(instruction.results, found, strict=True))
-        return [same[v] for v in computation.results]
+            holds.update(zip(instruction.results, found, strict=True))
+        return [holds[v] for v in computation.results]
+
+    @abc.abstractmethod
+    def known(self, instruction: Instruction) -> bool | None:
+        """Whether it holds for the results whatever the operands; None if it depends on them."""
+
+    def refuse_under(self, instruction: Instruction, decides: Instruction) -> None:
+        """Refuse an instruction that must not stand under the control flow."""
+        return
+
+    def refuse_loop(self, instruction: Instruction) -> None:
+        """Refuse a loop whose condition is a value for which it does not hold."""
+        return
 
     def _step(
         self,
@@ -143,14 +137,9 @@ class _Checker:
             inner = decides if operands[0] else instruction
             found = [self.results(b, operands[1:], inner, check) for b in params["branches"]]
             return [operands[0] and all(column) for column in zip(*found, strict=True)]
-        if name in MEETINGS:
-            return [self._is_shared(name, params)] * count
-        if name in _OWN or params.get("has_side_effect"):
-            return [False] * count
-        if name == "replica_id":
-            return [self._replicas == 1]
-        if name == "partition_id":
-            return [self._partitions == 1]
+        answer = self.known(instruction)
+        if answer is not None:
+            return [answer] * count
         answer = all(operands)
         for inner_computation in subcomputations(params):
             if name in _CALLS:
@@ -181,10 +170,32 @@ class _Checker:
                 break
             state = new
         if check:
+            if not goes_on:
+                self.refuse_loop(instruction)
             inner = decides if goes_on else instruction
             self.results(cond, state, inner)
             self.results(body, state, inner)
         return state
+
+
+@final
+class _Sameness(_Flow):
+    """Which values are the same on all devices: true for those that are for sure."""
+
+    def __init__(self, num_replicas: int, num_partitions: int) -> None:
+        self._replicas = num_replicas
+        self._partitions = num_partitions
+
+    def known(self, instruction: Instruction) -> bool | None:
+        """Collectives give the same, or not; some operations give each device something of its own."""
+        name, params = instruction.op.name, instruction.params
+        if name in MEETINGS:
+            return self._is_shared(name, params)
+        if name in _OWN or params.get("has_side_effect"):
+            return False
+        if name == "replica_id":
+            return self._replicas == 1
+        return self._partitions == 1 if name == "partition_id" else None
 
     def _is_shared(self, name: str, params: Mapping[str, Any]) -> bool:
         """Whether all devices are in one group, and get the same from it."""
@@ -193,7 +204,10 @@ class _Checker:
         groups = params["replica_groups"]
         return len(groups) == 1 and len(groups[0]) == self._replicas * self._partitions
 
-    def _refusal(self, instruction: Instruction, decides: Instruction) -> Exception:
+    def refuse_under(self, instruction: Instruction, decides: Instruction) -> None:
+        """No collective: a device might not come."""
+        if instruction.op.name not in MEETINGS:
+            return
         what = "loop's condition" if decides.op.name == "while" else "conditional's index"
         error = UnsupportedOpError(
             f"{instruction.op.name}: the {what} above it must be the same on all devices, or some would wait for ever;"
@@ -201,4 +215,22 @@ class _Checker:
             "  compute it from constants or from an all_reduce over all devices, or use the interpreter"
         )
         specs = [v.spec for v in instruction.operands]
-        return annotate(error, "", specs, instruction.source)
+        raise annotate(error, "", specs, instruction.source)
+
+
+@final
+class _FreeOfPython(_Flow):
+    """Which values do not depend on what Python functions give."""
+
+    def known(self, instruction: Instruction) -> bool | None:
+        """The functions' own results do."""
+        return False if instruction.op.name in _CALLBACK else None
+
+    def refuse_loop(self, instruction: Instruction) -> None:
+        """It might go on for ever without what a function that failed would have given."""
+        error = UnsupportedOpError(
+            "while: on several devices the condition must not depend on what a Python function gives, for none is"
+            " given when it fails; got one that may [X5]\n"
+            "  use the interpreter, or run the function outside the program"
+        )
+        raise annotate(error, "", [v.spec for v in instruction.operands], instruction.source)
