@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -296,17 +296,17 @@ def readable(seconds: float) -> str:
     return f"{seconds * 1e9:.4g} ns"
 
 
-def main() -> int:
-    """Measure the rows asked for and print the table; 1 with --check where a budget is missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = [row.name for row in ROWS]
+def report(rows: Sequence[Row], about: str, sides: tuple[str, str], repeats: int) -> int:
+    """Measure the rows that the command line asks for and print the table; 1 with --check where a budget is missed."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    names = [row.name for row in rows]
     parser.add_argument("--row", action="append", choices=names, help="measure this row only")
-    parser.add_argument("--repeats", type=int, default=15, help="samples of each side")
+    parser.add_argument("--repeats", type=int, default=repeats, help="samples of each side")
     parser.add_argument("--check", action="store_true", help="exit with 1 over a budget")
     arguments = parser.parse_args()
-    chosen = [row for row in ROWS if not arguments.row or row.name in arguments.row]
+    chosen = [row for row in rows if not arguments.row or row.name in arguments.row]
 
-    print(f"{'row':<44}{'xlapy':>10}  {'jax':>10}{'ratio':>8}{'budget':>8}  ok")
+    print(f"{'row':<46}{sides[0]:>12}{sides[1]:>11}{'ratio':>8}{'budget':>8}  ok")
     missed = 0
     for row in chosen:
         ours, theirs, ratio = measure(row, arguments.repeats)
@@ -314,12 +314,12 @@ def main() -> int:
         missed += not kept
         note = "" if row.other == "jax" else f"  (beside {row.other})"
         print(
-            f"{row.what:<44}{readable(ours):>10}  {readable(theirs):>10}"
-            f"{ratio:>8.3f}{row.budget:>8.2f}  {'yes' if kept else 'NO'}{note}",
+            f"{row.what:<46}{readable(ours):>12}{readable(theirs):>11}"
+            f"{ratio:>8.4g}{row.budget:>8.4g}  {'yes' if kept else 'NO'}{note}",
             flush=True,
         )
     return 1 if arguments.check and missed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(ROWS, __doc__, ("xlapy", "jax"), repeats=15))

@@ -8,7 +8,6 @@ runs. The budget of the operations alone is that of the training step that they 
     python benchmarks/interpreter.py --check              exit with 1 where a budget is missed
 """
 
-import argparse
 import os
 import sys
 from collections.abc import Callable
@@ -208,30 +207,5 @@ ROWS = (
 )
 
 
-def main() -> int:
-    """Measure the rows asked for and print the table; 1 with --check where a budget is missed."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = [row.name for row in ROWS]
-    parser.add_argument("--row", action="append", choices=names, help="measure this row only")
-    parser.add_argument("--repeats", type=int, default=9, help="samples of each side")
-    parser.add_argument("--check", action="store_true", help="exit with 1 over a budget")
-    arguments = parser.parse_args()
-    chosen = [row for row in ROWS if not arguments.row or row.name in arguments.row]
-
-    print(f"{'row':<46}{'interpreter':>12}{'XLA':>11}{'ratio':>8}{'budget':>8}  ok")
-    missed = 0
-    for row in chosen:
-        ours, theirs, ratio = budgets.measure(row, arguments.repeats)
-        kept = ratio <= row.budget
-        missed += not kept
-        note = "" if row.other == "jax" else f"  (beside {row.other})"
-        print(
-            f"{row.what:<46}{budgets.readable(ours):>12}{budgets.readable(theirs):>11}"
-            f"{ratio:>8.3g}{row.budget:>8.3g}  {'yes' if kept else 'NO'}{note}",
-            flush=True,
-        )
-    return 1 if arguments.check and missed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(budgets.report(ROWS, __doc__, ("interpreter", "XLA"), repeats=9))
