@@ -29,12 +29,6 @@ def backend() -> Pjrt:
     return Pjrt("cpu", num_devices=4)
 
 
-@pytest.fixture
-def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XLAPY_CACHE_DIR", str(tmp_path))
-    return tmp_path / "executables"
-
-
 def program(f: Callable[..., Any], *specs: str, name: str = "f") -> Computation:
     builder = XlaBuilder(name)
     found = f(*[builder.parameter(i, s) for i, s in enumerate(specs)])
