@@ -14,7 +14,7 @@ import numpy as np
 
 from xlapy.dtypes import as_dtype
 from xlapy.errors import NotDifferentiableError
-from xlapy.trace.autodiff import has_tangent, jvp_computation, vjp_computation
+from xlapy.trace.autodiff import jvp_computation
 from xlapy.trace.builder import trace
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
@@ -25,7 +25,7 @@ from xlapy.trace.simplify import eliminate_dead
 from .forms import part, reshaped
 from .reduction_rules import compared, folded_rows, require_associative, where
 from .replica_groups import Groups, group_size, strategy_of
-from .rules import body_name, broadcast_leading
+from .rules import body_name, broadcast_leading, vjp_through
 from .scalar_bodies import applied, scalar_operation
 
 __all__ = [
@@ -299,14 +299,7 @@ class ReducedByBody:
             ]
         require_associative(op, name or "")
         forward = self._forward(op, operands, params)
-        given = [
-            c is not None and has_tangent(s)
-            for c, s in zip(cotangents, forward.result_specs, strict=True)
-        ]
-        back = eliminate_dead(vjp_computation(forward, needed, given))
-        cts = [c for c, g in zip(cotangents, given, strict=True) if g]
-        rest = iter(inline(back, [*operands, *cts]))
-        return [next(rest) if n else None for n in needed]
+        return vjp_through(forward, operands, cotangents, needed)
 
     def _forward(self, op: Op, operands: Sequence[Any], params: Params) -> Computation:
         if not params["replica_groups"] or strategy_of(params) == "cross_replica_and_partition":

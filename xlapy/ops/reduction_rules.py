@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 from xlapy.errors import NotDifferentiableError
 from xlapy.specs import TensorSpec
-from xlapy.trace.autodiff import has_tangent, jvp_computation, vjp_computation
+from xlapy.trace.autodiff import jvp_computation
 from xlapy.trace.builder import as_computation, trace
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
@@ -18,7 +18,7 @@ from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.zeros import constant_of
 
 from .regions import rearranged
-from .rules import body_name, broadcast_leading, constant_like, zeros_like, zeros_of
+from .rules import body_name, broadcast_leading, constant_like, vjp_through, zeros_like, zeros_of
 from .scalar_bodies import applied
 
 Ints = tuple[int, ...]
@@ -237,15 +237,7 @@ def vjp_by_body(
     forward = trace(
         lambda *xs: tree(xs, params["body"], params["dimensions"]), specs, name="tree"
     ).computation
-    given = [
-        c is not None and has_tangent(s)
-        for c, s in zip(cotangents, forward.result_specs, strict=True)
-    ]
-    back = eliminate_dead(vjp_computation(forward, needed, given))
-    found = iter(
-        inline(back, [*operands, *[c for c, g in zip(cotangents, given, strict=True) if g]])
-    )
-    return [next(found) if n else None for n in needed]
+    return vjp_through(forward, operands, cotangents, needed)
 
 
 @final

@@ -11,10 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 from xlapy.errors import NotDifferentiableError, UnsupportedOpError
+from xlapy.trace.autodiff import has_tangent, vjp_computation
 from xlapy.trace.batching import broadcast_leading
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
+from xlapy.trace.replay import inline
+from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.zeros import constant_of, zeros_of
 
 __all__ = [
@@ -35,6 +38,7 @@ __all__ = [
     "linear",
     "not_differentiable",
     "unsupported",
+    "vjp_through",
     "zero",
     "zeros_like",
     "zeros_of",
@@ -459,6 +463,26 @@ def body_name(body: Computation) -> str | None:
         if operands == body.parameters or (commutes and operands == body.parameters[::-1]):
             return instruction.op.name
     return None
+
+
+# --- through a composition ------------------------------------------------------------------------------------------
+
+
+def vjp_through(
+    forward: Computation,
+    operands: Sequence[Any],
+    cotangents: Sequence[Any],
+    needed: Sequence[bool],
+) -> list[Any]:
+    """The cotangents of operands by the way back through a computation that gives the same results."""
+    given = [
+        c is not None and has_tangent(s)
+        for c, s in zip(cotangents, forward.result_specs, strict=True)
+    ]
+    back = eliminate_dead(vjp_computation(forward, needed, given))
+    used = [c for c, g in zip(cotangents, given, strict=True) if g]
+    found = iter(inline(back, [*operands, *used]))
+    return [next(found) if n else None for n in needed]
 
 
 # --- batching -----------------------------------------------------------------------------------------------------

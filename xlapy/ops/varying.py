@@ -11,7 +11,7 @@ from xlapy.dtypes import as_dtype
 from xlapy.errors import UnsupportedOpError
 from xlapy.specs import DYNAMIC, TensorSpec, as_shape, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
-from xlapy.trace.autodiff import has_tangent, jvp_computation, vjp_computation
+from xlapy.trace.autodiff import has_tangent, jvp_computation
 from xlapy.trace.batching import replay_batched
 from xlapy.trace.builder import lift, trace
 from xlapy.trace.computation import Instruction, Value, subcomputations
@@ -23,7 +23,7 @@ from xlapy.trace.stablehlo_reader import Reader
 
 from .forms import part, reshaped
 from .joining import require_array
-from .rules import Rules, broadcast_leading, zeros_like
+from .rules import Rules, broadcast_leading, vjp_through, zeros_like
 
 Ints = tuple[int, ...]
 
@@ -185,11 +185,7 @@ def composed_derivatives(name: str, wrt: Ints = (0,)) -> Rules:
     ) -> Sequence[Any]:
         computation = _composed(lookup(name), operands, params)
         needed = [i in wrt for i in range(len(operands))]
-        back = inline(vjp_computation(computation, needed), [*operands, cotangents[0]])
-        found: list[Any] = [None] * len(operands)
-        for i, g in zip(wrt, back, strict=True):
-            found[i] = g
-        return found
+        return vjp_through(computation, operands, cotangents, needed)
 
     return Rules(jvp, vjp)
 
@@ -210,8 +206,7 @@ def derivatives_of_composition(name: str) -> Rules:
     ) -> Sequence[Any]:
         computation = _composed(lookup(name), operands, params)
         needed = [has_tangent(x.spec) for x in operands]
-        back = iter(inline(vjp_computation(computation, needed), [*operands, cotangents[0]]))
-        return [next(back) if n else None for n in needed]
+        return vjp_through(computation, operands, cotangents, needed)
 
     return Rules(jvp, vjp)
 

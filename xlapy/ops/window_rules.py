@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 from xlapy.specs import TensorSpec
-from xlapy.trace.autodiff import has_tangent, vjp_computation
 from xlapy.trace.batching import replay_batched
 from xlapy.trace.builder import as_computation, trace
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
-from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.zeros import constant_of
 
 from .reduction_rules import (
@@ -23,7 +21,7 @@ from .reduction_rules import (
     require_associative,
     without_leading,
 )
-from .rules import body_name, broadcast_leading, zeros_like, zeros_of
+from .rules import body_name, broadcast_leading, vjp_through, zeros_like, zeros_of
 from .scalar_bodies import applied, scalar_operation
 from .window_geometry import Window
 
@@ -258,15 +256,7 @@ def vjp_of(
 ) -> list[Any]:
     """The way back through a composition of other operations."""
     forward = trace(function, [x.spec for x in operands], name="composed").computation
-    given = [
-        c is not None and has_tangent(s)
-        for c, s in zip(cotangents, forward.result_specs, strict=True)
-    ]
-    back = eliminate_dead(vjp_computation(forward, needed, given))
-    found = iter(
-        inline(back, [*operands, *[c for c, g in zip(cotangents, given, strict=True) if g]])
-    )
-    return [next(found) if n else None for n in needed]
+    return vjp_through(forward, operands, cotangents, needed)
 
 
 @final
