@@ -44,6 +44,10 @@ CASES += [
     OpCase("clamp", ["f64[4]", "f64[4]", HIGH], name="scalar_max"),
     OpCase("clamp", [LOW, "f64[]", HIGH], name="scalars"),
     OpCase("clamp", [LOW, "f64[0]", HIGH], order=0, name="empty"),
+    OpCase("clamp", [np.array(-1j, np.complex64), "c64[4,5]", np.array(1 + 1j, np.complex64)], order=0, name="complex"),
+    OpCase("clamp", ["c128[7]", "c128[7]", "c128[7]"], name="complex_bounds"),
+    OpCase("clamp", [np.full(4, -1j), np.array([1 + 2j, 1 - 2j, -3 + 1j, 2]), np.full(4, 1 + 1j)], order=0,
+           tol=0.0, name="complex_ties"),
     OpCase("clamp", [integers("s32")[:1].reshape(()), "s32[5]", integers("s32")[-1:].reshape(())], order=0,
            name="whole_range"),
 ]  # fmt: skip
@@ -68,5 +72,4 @@ ERRORS = [
     ErrorCase("clamp", ["token[]", "f32[3]", "f32[]"], {}, "I1", "min must"),
     ErrorCase("clamp", ["f32[]", "token[]", "f32[]"], {}, "I2", "operand must"),
     ErrorCase("clamp", ["f32[]", "f32[3]", "(f32[])"], {}, "I3", "max must"),
-    ErrorCase("clamp", ["c64[]", "c64[3]", "c64[]"], {}, "X1", "of kind"),
 ]  # fmt: skip

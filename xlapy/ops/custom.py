@@ -35,6 +35,9 @@ Layout = tuple[int, ...]
 
 #: how custom calls are read that spell an operation which StableHLO lacks, by their targets
 _target_readers: Final[dict[str, Callable[..., Any]]] = {}
+_CONFIG: Final = "mhlo.backend_config"
+#: targets whose typed attributes XLA looks for there
+_CONFIGURED_APART: Final = frozenset({"ApproxTopK", "PartialReduce"})
 #: the interface of handlers that take their configuration as typed attributes
 TYPED: Final = 4
 
@@ -129,11 +132,14 @@ def write_custom_call(writer: Writer, instruction: Any) -> None:
     attributes = [f"call_target_name = {quote(p['call_target_name'])}"]
     if p["has_side_effect"]:
         attributes.append("has_side_effect = true")
-    if p["api_version"] == TYPED:
+    version, apart = p["api_version"], ""
+    if version == TYPED and p["call_target_name"] in _CONFIGURED_APART:
+        version, apart = 1, f"{_CONFIG} = {p['backend_config']}"
+    elif version == TYPED:
         attributes.append(f"backend_config = {p['backend_config']}")
     elif p["backend_config"]:
         attributes.append(f"backend_config = {quote(p['backend_config'])}")
-    attributes.append(f"api_version = {p['api_version']} : i32")
+    attributes.append(f"api_version = {version} : i32")
     if p["called_computations"]:
         symbols = ", ".join(f"@{writer.symbol(c)}" for c in p["called_computations"])
         attributes.append(f"called_computations = [{symbols}]")
@@ -147,7 +153,7 @@ def write_custom_call(writer: Writer, instruction: Any) -> None:
             for o, i, t in p["output_operand_aliases"]
         ]
         attributes.append(f"output_operand_aliases = [{', '.join(aliases)}]")
-    writer.line("stablehlo.custom_call", instruction, ", ".join(attributes))
+    writer.line("stablehlo.custom_call", instruction, ", ".join(attributes), discardable=apart)
 
 
 def layout_text(layout: Layout) -> str:
@@ -173,6 +179,9 @@ def read_custom_call(reader: Reader, operation: Any) -> Any:
         text = "{}" if version == TYPED else ""
     else:
         text = str(config) if version == TYPED else STRING.parse(config)
+    if not text and reader.attribute(operation, _CONFIG) is not None:
+        # Typed attributes of before they could stand in backend_config, beside version 1.
+        version, text = TYPED, reader.text(operation, _CONFIG)
     called = reader.text(operation, "called_computations", "[]")
     outs = bind(
         custom_call_op,

@@ -6,6 +6,7 @@ library leaves the choice of a basis or the order of values open, results may di
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ def _info(out: Sequence[Any], position: int, failed: Array | None = None) -> Arr
 
 
 def _rows(x: Array) -> Array:
-    return x.reshape(-1, *x.shape[-2:])
+    return x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:])  # there may be none of nothing
 
 
 def potrf(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any, ...]:

@@ -11,17 +11,17 @@ from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.mode import annotate, bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.stablehlo import Writer
 
 from . import elementwise_kernels as kernels
-from .comparison import eq, gt, lt
+from .comparison import eq, gt, lt, ne
 from .families import (
-    ORDERED,
     broadcast_to,
-    kinds_text,
     meet,
     predicate,
     require_equal,
     settle_weak,
+    write_composed,
 )
 from .rules import Rules, broadcast_leading, constant_like, linear
 
@@ -184,9 +184,6 @@ def infer_clamp(low: Any, x: Any, high: Any) -> Any:
     """C1, C2: bounds that are scalars or of the operand's shape. C3: one element type."""
     if type(x) is not TensorSpec:
         require_dtype(False, "I2", "the operand must be an array", x)
-    if x.dtype.kind not in ORDERED:
-        kinds = kinds_text(ORDERED)
-        require_dtype(False, "X1", f"the operands must be of kind {kinds}", x)
     if low is not x:
         _check_bound(low, x, "min", "I1", "C1")
     if high is not x:
@@ -208,14 +205,22 @@ def _clamp_shares(low: Any, x: Any, high: Any) -> tuple[Any, Any, Any]:
     one, half, none = constant_like(x, 1), constant_like(x, 0.5), constant_like(x, 0)
     low, high = _full(low, x), _full(high, x)
     inner = bind(lookup("max"), low, x)
+    outer = bind(lookup("min"), inner, high) if x.dtype.kind == "complex" else None
     tie = select(eq(inner, high), half, none)
-    of_inner = select(lt(inner, high), one, tie)
-    of_high = select(gt(inner, high), one, tie)
+    of_inner = select(_wins(inner, high, outer, lt), one, tie)
+    of_high = select(_wins(high, inner, outer, lt), one, tie)
     tie = select(eq(low, x), half, none)
     mul = lookup("mul")
-    of_x = bind(mul, of_inner, select(gt(x, low), one, tie))
-    of_low = bind(mul, of_inner, select(gt(low, x), one, tie))
+    of_x = bind(mul, of_inner, select(_wins(x, low, inner, gt), one, tie))
+    of_low = bind(mul, of_inner, select(_wins(low, x, inner, gt), one, tie))
     return of_low, of_x, of_high
+
+
+def _wins(x: Any, y: Any, out: Any, relation: Any) -> Any:
+    """Where x alone is the result; complex numbers have no order to ask for."""
+    if x.dtype.kind != "complex":
+        return relation(x, y)
+    return bind(lookup("and"), eq(out, x), ne(x, y))
 
 
 def _full(bound: Any, x: Any) -> Any:
@@ -265,11 +270,25 @@ def batch_clamp(
     return bind(op, bounds[0], x, bounds[1])
 
 
+def write_clamp(writer: Writer, instruction: Any) -> None:
+    """XLA clamps complex numbers by their real parts alone, and orders them otherwise by both."""
+    if instruction.results[0].spec.dtype.kind != "complex":
+        writer.line("stablehlo.clamp", instruction)
+        return
+    write_composed(
+        writer,
+        instruction,
+        lambda low, x, high: bind(
+            lookup("min"), bind(lookup("max"), _full(low, x), x), _full(high, x)
+        ),
+    )
+
+
 clamp_op: Op = register(Op(
     name="clamp",
     section="Clamp",
     infer=infer_clamp,
-    hlo=Hlo("stablehlo.clamp"),
+    hlo=Hlo("stablehlo.clamp", write=write_clamp),
     kernel=lambda low, x, high, *, out: kernels.clamp(low, x, high),
     ad=Rules(_jvp_clamp, _vjp_clamp),
     batch=batch_clamp,
@@ -284,7 +303,8 @@ def clamp(min: Any, operand: Any, max: Any) -> Tensor:
     min, max : Tensor or array-like or scalar
         The bounds: scalars, or of the operand's shape. Where `min` is above `max` the result is `max`.
     operand : Tensor or array-like or scalar
-        Of any element type but the complex ones; nan stays nan.
+        Of any element type; complex numbers are ordered by their real parts, and by the imaginary ones among equal
+        ones. nan stays nan.
 
     Returns
     -------
@@ -293,7 +313,7 @@ def clamp(min: Any, operand: Any, max: Any) -> Tensor:
     Raises
     ------
     DTypeError
-        [C3] If the element types differ; [X1] for complex numbers.
+        [C3] If the element types differ.
     ShapeError
         [C1], [C2] If a bound has another shape.
 
