@@ -8,7 +8,7 @@ import pytest
 import xlapy
 from xlapy import grad, jvp, ops, vmap
 from xlapy.errors import ConstraintError, DTypeError, NotDifferentiableError, TracingError
-from xlapy.ops import loop_rules
+from xlapy.ops import loop_checkpoints
 from xlapy.ops.trip_count import known_operands, static_trip_count
 from xlapy.trace.builder import as_computation
 from xlapy.trace.computation import Computation, subcomputations
@@ -54,7 +54,7 @@ def iterate_derivatives(x: float, w: float, n: int) -> tuple[float, float]:
 @pytest.mark.parametrize("slots", [8, 64])
 def test_run_time_rounds(backend, slots, monkeypatch):
     """The way back is right around each number of rounds at which kept states move."""
-    monkeypatch.setattr(loop_rules, "_slots", lambda specs: slots)
+    monkeypatch.setattr(loop_checkpoints, "_slots", lambda specs: slots)
     derivative = xlapy.compile(grad(iterate, argnums=(0, 1)))
     for n in (0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 257, 513):
         found = [number(d) for d in derivative(np.float64(1.1), np.float64(1.3), np.int32(n))]

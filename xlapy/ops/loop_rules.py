@@ -13,89 +13,30 @@ Forward, a loop carries its tangents along. Backward there are two ways:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
 
-from xlapy.errors import NotDifferentiableError
-from xlapy.specs import Spec, TensorSpec
-from xlapy.trace.autodiff import jvp_computation, vjp_computation
-from xlapy.trace.builder import trace
+from xlapy.trace.autodiff import jvp_computation
 from xlapy.trace.computation import Computation, Value
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
-from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.zeros import constant_of, zeros_of
 
 from .branch_rules import Fused, tangent_flags
+from .loop_checkpoints import go_back_checkpointed, run_checkpointed
+from .loop_steps import counter, empty_stack, holds, looped, reckoned, row_at, unchanged, with_row
 from .regions import rearranged
-from .residuals import Backward, Split, require_repeatable, scatter_back, varying_results, zeros_for
-from .row_updates import without_clearing, work_in_place
-from .trip_count import Slice, counters, known_operands, static_trip_count
+from .residuals import Backward, Split, scatter_back, varying_results, zeros_for
+from .row_updates import without_clearing
+from .trip_count import counters, known_operands, static_trip_count
 
 __all__ = ["WhileRules", "while_ad"]
 
 Params = Mapping[str, Any]
-Step = Callable[..., Sequence[Any]]
-
-# --- arithmetic of counters -----------------------------------------------------------------------------------------
-
-
-def _number(value: int) -> Any:
-    return bind(lookup("constant"), value=np.int32(value))
-
-
-def _op(name: str, *operands: Any) -> Any:
-    """An operation on counters; Python integers are s32."""
-    return bind(lookup(name), *[_number(x) if type(x) is int else x for x in operands])
-
-
-def _is(x: Any, direction: str, y: Any) -> Any:
-    x, y = [_number(v) if type(v) is int else v for v in (x, y)]
-    return bind(lookup("compare"), x, y, comparison_direction=direction, compare_type="SIGNED")
-
-
-def _loop(state: Sequence[Any], goes_on: Callable[..., Any], step: Step) -> Sequence[Any]:
-    """A loop; the functions are given the whole state and use nothing else of outside."""
-    specs = [x.spec for x in state]
-    cond = trace(lambda *s: goes_on(*s), specs, name="cond").computation
-    body = trace(lambda *s: list(step(*s)), specs, name="body").computation
-    outs: Sequence[Any] = bind(lookup("while"), *state, cond=cond, body=body)
-    return outs
-
-
-# --- stacks ---------------------------------------------------------------------------------------------------------
-
-
-def _require_array(spec: Spec) -> TensorSpec:
-    if type(spec) is not TensorSpec or not spec.is_static:
-        raise NotDifferentiableError(
-            f"what a loop keeps for the way back must be arrays of known shape; got {spec} [X4]"
-        )
-    return spec
-
-
-def _stack(spec: Spec, length: int) -> Any:
-    spec = _require_array(spec)
-    return zeros_of(TensorSpec((length, *spec.shape), spec.dtype))
-
-
-def _write(stack: Any, at: Any, x: Any) -> Any:
-    shape = x.spec.shape
-    row = bind(lookup("reshape"), x, shape=(1, *shape))
-    return bind(lookup("dynamic_update_slice"), stack, row, at, *[_number(0) for _ in shape])
-
-
-def _read(stack: Any, at: Any) -> Any:
-    shape = stack.spec.shape[1:]
-    row = bind(
-        lookup("dynamic_slice"), stack, at, *[_number(0) for _ in shape], slice_sizes=(1, *shape)
-    )
-    return bind(lookup("reshape"), row, shape=shape)
-
 
 # --- the rules ------------------------------------------------------------------------------------------------------
 
@@ -110,19 +51,6 @@ class _Counted:
     saved: dict[Value, Any]  # the same in each round
     counting: dict[Value, tuple[int, int]]
     stacks: dict[Value, Any]
-
-
-@dataclass(frozen=True)
-class _Checkpointed:
-    """What `forward` leaves where it is not."""
-
-    rounds: Any
-    level: Any
-    active: list[bool]
-    back: Computation
-    held: list[int]  # the entries of the state that are kept
-    checkpoints: list[Any]
-    slots: int
 
 
 @final
@@ -162,7 +90,7 @@ class WhileRules(Fused):
         known = known_operands(operands)
         rounds = static_trip_count(known, cond, body)
         if rounds is None:
-            return _run_checkpointed(operands, cond, body, active)
+            return run_checkpointed(operands, cond, body, active)
         return _run_counted(operands, cond, body, active, rounds, known)
 
     def backward(
@@ -181,7 +109,7 @@ class WhileRules(Fused):
         if type(residuals) is _Counted:
             found = _go_back_counted(residuals, given)
         else:
-            found = _go_back_checkpointed(residuals, operands, params["body"], given)
+            found = go_back_checkpointed(residuals, operands, params["body"], given)
         return [c if n else None for c, n in zip(scatter_back(active, found), needed, strict=True)]
 
 
@@ -198,11 +126,6 @@ def _closure(body: Computation, flags: Sequence[bool]) -> list[bool]:
         active = grown
 
 
-def _unchanged(body: Computation) -> list[bool]:
-    """Which entries of the state every round hands through."""
-    return [r is p for r, p in zip(body.results, body.parameters, strict=True)]
-
-
 # --- a known number of rounds ---------------------------------------------------------------------------------------
 
 
@@ -215,7 +138,7 @@ def _run_counted(
     known: Mapping[int, np.ndarray[Any, Any]],
 ) -> tuple[Sequence[Any], _Counted]:
     """Stacks are further state."""
-    same = _unchanged(body)
+    same = unchanged(body)
     split = Split(body, active, {i: a for i, a in known.items() if same[i]})
     saved = {v: x for v, x, s in zip(split.parameters, operands, same, strict=True) if s}
     counting = {split.parameters[i]: c for i, c in counters(known, body).items()}
@@ -232,11 +155,11 @@ def _run_counted(
     def goes_round(*state: Any) -> Sequence[Any]:
         at, *stacks = state[count:]
         outs = inline(step, list(state[:count]))
-        written = [_write(s, at, x) for s, x in zip(stacks, outs[count:], strict=True)]
-        return [*outs[:count], _op("add", at, 1), *written]
+        written = [with_row(s, at, x) for s, x in zip(stacks, outs[count:], strict=True)]
+        return [*outs[:count], reckoned("add", at, 1), *written]
 
-    stacks = [_stack(v.spec, rounds) for v in kept]
-    outs = _loop([*operands, _number(0), *stacks], goes_on, goes_round)
+    stacks = [empty_stack(v.spec, rounds) for v in kept]
+    outs = looped([*operands, counter(0), *stacks], goes_on, goes_round)
     left = _Counted(
         rounds, active, back, saved, counting, dict(zip(kept, outs[count + 1 :], strict=True))
     )
@@ -261,21 +184,21 @@ def _go_back_counted(left: _Counted, cotangents: Sequence[Any]) -> Sequence[Any]
     specs = [c.spec for c in cotangents]
 
     def goes_on(*state: Any) -> Any:
-        return _is(state[0], "LT", left.rounds)
+        return holds(state[0], "LT", left.rounds)
 
     def goes_round(*state: Any) -> Sequence[Any]:
         turn, cts, rest = state[0], state[1 : count + 1], state[count + 1 :]
-        at = _op("sub", left.rounds - 1, turn)
+        at = reckoned("sub", left.rounds - 1, turn)
         values = dict(zip(steady, rest[: len(steady)], strict=True))
-        values |= {v: _read(s, at) for v, s in zip(stacked, rest[len(steady) :], strict=True)}
+        values |= {v: row_at(s, at) for v, s in zip(stacked, rest[len(steady) :], strict=True)}
         values |= {
             v: _counted(v.spec, at, *left.counting[v]) for v in residuals if v in left.counting
         }
         outs = inline(computation, [*[values[v] for v in residuals], *cts])
-        return [_op("add", turn, 1), *zeros_for(scatter_back(back.found, outs), specs), *rest]
+        return [reckoned("add", turn, 1), *zeros_for(scatter_back(back.found, outs), specs), *rest]
 
     rest = [*[left.saved[v] for v in steady], *left.stacks.values()]
-    outs = list(_loop([_number(0), *cotangents, *rest], goes_on, goes_round)[1 : count + 1])
+    outs = list(looped([counter(0), *cotangents, *rest], goes_on, goes_round)[1 : count + 1])
     for position, mask in cleared.items():
         i = position - len(residuals)
         outs[i] = _clear(outs[i], mask)
@@ -295,190 +218,3 @@ def _clear(x: Any, mask: np.ndarray[Any, Any]) -> Any:
     flat = bind(lookup("constant"), value=mask.reshape([mask.shape[i] for i in axes]))
     where = bind(lookup("broadcast_in_dim"), flat, shape=x.spec.shape, broadcast_dimensions=axes)
     return bind(lookup("select"), where, zeros_of(x.spec), x)
-
-
-# --- a number of rounds that depends on data ------------------------------------------------------------------------
-
-# Bytes that the kept states may take together; at least 8 and at most 64 are kept.
-_MEMORY: Final = 1 << 26
-
-
-def _slots(specs: Sequence[Any]) -> int:
-    """How many states to keep: a power of two."""
-    size = sum(s.size * max(8, s.dtype.bits) // 8 for s in specs)
-    slots = 64
-    while slots > 8 and slots * size > _MEMORY:
-        slots //= 2
-    return slots
-
-
-def _place(number: Any, level: Any, slots: int) -> Any:
-    """The slot of the state at round `number` << `level`: the number's bits, rotated left by the level.
-
-    So what is kept at level l + 1 lies where it lay at level l, and the slots of the rest are free again.
-    """
-    bits = slots.bit_length() - 1
-    turned = _op("rem", level, bits)
-    left = _op("shift_left", number, turned)
-    right = _op("shift_right_logical", number, _op("sub", bits, turned))
-    return _op("and", _op("or", left, right), slots - 1)
-
-
-def _run_checkpointed(
-    operands: Sequence[Any], cond: Computation, body: Computation, active: list[bool]
-) -> tuple[Sequence[Any], _Checkpointed]:
-    """Count, and keep every 2^level-th state; the slot after the last one takes what is not kept."""
-    require_repeatable(body, "a loop whose number of rounds depends on data")
-    back = eliminate_dead(work_in_place(vjp_computation(body, active, active)))
-    same = _unchanged(body)
-    changing = [i for i in _needed_again(body, back) if not same[i]]
-    kept_specs: list[Any] = [operands[i].spec for i in changing]
-    for spec in kept_specs:
-        _require_array(spec)
-    slots = _slots(kept_specs)
-    checkpoints = [_stack(s, slots + 1) for s in kept_specs]
-    count = len(operands)
-
-    def goes_on(*state: Any) -> Any:
-        return inline(cond, list(state[:count]))[0]
-
-    def goes_round(*state: Any) -> Sequence[Any]:
-        turn, level, *kept = state[count:]
-        full = _is(turn, "EQ", _op("shift_left", slots, level))
-        level = _op("add", level, bind(lookup("select"), full, _number(1), _number(0)))
-        number = _op("shift_right_logical", turn, level)
-        due = _is(_op("shift_left", number, level), "EQ", turn)
-        at = bind(lookup("select"), due, _place(number, level, slots), _number(slots))
-        written = [_write(s, at, state[i]) for s, i in zip(kept, changing, strict=True)]
-        return [*inline(body, list(state[:count])), _op("add", turn, 1), level, *written]
-
-    outs = _loop([*operands, _number(0), _number(0), *checkpoints], goes_on, goes_round)
-    rounds, level, *checkpoints = outs[count:]
-    return outs[:count], _Checkpointed(
-        rounds, level, active, back, changing, list(checkpoints), slots
-    )
-
-
-def _needed_again(body: Computation, back: Computation) -> list[int]:
-    """The entries of the state that the way back reads, or that those come from; what is only written is not."""
-    read = {v for i in back.instructions for v in i.operands}.union(back.results)
-    needed = {i for i in range(len(body.parameters)) if back.parameters[i] in read}
-    while True:
-        grown = needed.union(Slice(body, [body.results[i] for i in needed]).parameters)
-        if grown == needed:
-            return sorted(needed)
-        needed = grown
-
-
-def _go_back_checkpointed(
-    left: _Checkpointed, operands: Sequence[Any], body: Computation, cotangents: Sequence[Any]
-) -> Sequence[Any]:
-    """From the last stretch to the first; within each, from the last round to the first."""
-    same = _unchanged(body)
-    changing = left.held
-    steady = [x for x, s in zip(operands, same, strict=True) if s]
-    specs = [x.spec for x in operands]
-    kept, several, fixed = len(changing), len(cotangents), len(steady)
-    slots, bits = left.slots, left.slots.bit_length() - 1
-    back = left.back
-
-    def whole(state: Sequence[Any], unchanging: Sequence[Any]) -> list[Any]:
-        """A state of the loop from the part that changes and the part that does not; zeros for what is never read."""
-        parts, rest = dict(zip(changing, state, strict=True)), iter(unchanging)
-        return [
-            next(rest) if s else parts[i] if i in parts else zeros_of(specs[i])
-            for i, s in enumerate(same)
-        ]
-
-    def advance(state: Sequence[Any], unchanging: Sequence[Any]) -> list[Any]:
-        outs = inline(body, whole(state, unchanging))
-        return [outs[i] for i in changing]
-
-    def stretch(number: Any, level: Any, rounds: Any, *rest: Any) -> Sequence[Any]:
-        cts: Sequence[Any] = rest[:several]
-        unchanging = rest[several : several + fixed]
-        checkpoints = rest[several + fixed :]
-        first = _op("shift_left", number, level)
-        end = _op("min", _op("add", first, _op("shift_left", 1, level)), rounds)
-        inner = _op("max", _op("sub", level, bits), 0)
-        at = _place(number, level, slots)
-        start = [_read(c, at) for c in checkpoints]
-        states = forward(start, first, end, inner, unchanging)
-        cts = pull_back(states, first, end, inner, unchanging, cts)
-        return [_op("sub", number, 1), level, rounds, *cts, *unchanging, *checkpoints]
-
-    def forward(
-        start: Sequence[Any], first: Any, end: Any, inner: Any, unchanging: Sequence[Any]
-    ) -> list[Any]:
-        """Keep every 2^inner-th state of a stretch."""
-        stacks = [_write(_stack(x.spec, slots + 1), _number(0), x) for x in start]
-
-        def goes_on(*state: Any) -> Any:
-            return _is(_op("add", state[0], 1), "LT", state[2])
-
-        def goes_round(*state: Any) -> Sequence[Any]:
-            turn, from_, to, level, *rest = state
-            current, inside, held = rest[:kept], rest[kept : kept + fixed], rest[kept + fixed :]
-            turn = _op("add", turn, 1)
-            current = advance(current, inside)
-            passed = _op("sub", turn, from_)
-            number = _op("shift_right_logical", passed, level)
-            due = _is(_op("shift_left", number, level), "EQ", passed)
-            at = bind(lookup("select"), due, number, _number(slots))
-            held = [_write(s, at, x) for s, x in zip(held, current, strict=True)]
-            return [turn, from_, to, level, *current, *inside, *held]
-
-        outs = _loop([first, first, end, inner, *start, *unchanging, *stacks], goes_on, goes_round)
-        return list(outs[4 + kept + fixed :])
-
-    def pull_back(
-        states: Sequence[Any],
-        first: Any,
-        end: Any,
-        inner: Any,
-        unchanging: Sequence[Any],
-        cts: Sequence[Any],
-    ) -> Sequence[Any]:
-        """Go back through a stretch round by round."""
-
-        def goes_on(*state: Any) -> Any:
-            return _is(state[0], "GE", state[1])
-
-        def goes_round(*state: Any) -> Sequence[Any]:
-            turn, from_, level, *rest = state
-            given, inside, held = (
-                rest[:several],
-                rest[several : several + fixed],
-                rest[several + fixed :],
-            )
-            number = _op("shift_right_logical", _op("sub", turn, from_), level)
-            near = [_read(s, number) for s in held]
-            reached = reach(near, _op("add", from_, _op("shift_left", number, level)), turn, inside)
-            found = inline(back, [*whole(reached, inside), *given])
-            return [_op("sub", turn, 1), from_, level, *found, *inside, *held]
-
-        outs = _loop(
-            [_op("sub", end, 1), first, inner, *cts, *unchanging, *states], goes_on, goes_round
-        )
-        return outs[3 : 3 + several]
-
-    def reach(near: Sequence[Any], at: Any, turn: Any, unchanging: Sequence[Any]) -> Sequence[Any]:
-        """Run from a kept state to the round that is due."""
-
-        def goes_on(*state: Any) -> Any:
-            return _is(state[0], "LT", state[1])
-
-        def goes_round(*state: Any) -> Sequence[Any]:
-            now, to, *rest = state
-            return [_op("add", now, 1), to, *advance(rest[:kept], rest[kept:]), *rest[kept:]]
-
-        outs = _loop([at, turn, *near, *unchanging], goes_on, goes_round)
-        return outs[2 : 2 + kept]
-
-    last = _op("shift_right_arithmetic", _op("sub", left.rounds, 1), left.level)
-    outs = _loop(
-        [last, left.level, left.rounds, *cotangents, *steady, *left.checkpoints],
-        lambda *state: _is(state[0], "GE", 0),
-        stretch,
-    )
-    return outs[3 : 3 + several]
