@@ -23,8 +23,7 @@ class OpCase:
         Each a spec such as ``"f32[3,4]"`` (filled from `domain` by a seeded generator) or a numpy array with the
         exact values.
     params : mapping
-        The record's static parameters, normalised. A parameter that is a computation may be a function
-        ``specs -> Computation`` or a public operation of two scalars such as ``ops.add``; see `region_specs`.
+        The record's static parameters, normalised; `body` makes the computations among them.
     domain : (low, high)
         Of the random operands.
     tol : float

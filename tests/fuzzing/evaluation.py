@@ -19,7 +19,7 @@ class KernelError(Exception):
 
 
 class Body:
-    """A computation as a function of arrays, for kernels; what `xlapy.backends.interpreter.Evaluator` is there."""
+    """A computation as a function of arrays, for kernels; what `xlapy.backends.evaluator.Evaluator` is there."""
 
     def __init__(self, computation: Computation, step: Step | None = None) -> None:
         # What kernels keep with the computation is made for this class of bodies: it gets a copy of its own.

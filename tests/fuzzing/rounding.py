@@ -3,7 +3,7 @@
 A program is run by its kernels several times, with every rounding error there is made a little larger at random. How
 far the results then lie apart says how well they are determined; what a compiler gives must lie as near, to a small
 factor. Where nothing rounds, results must be equal. A result that is not determined at all, for a tie that rounding
-breaks, is not compared; `Comparison.compared` says how much was.
+breaks, is not compared; `fuzzing.setting.Setting.counts` says how much was.
 """
 
 from __future__ import annotations
