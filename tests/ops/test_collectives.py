@@ -18,7 +18,7 @@ from xlapy import ops
 from xlapy.backends.base import Backend
 from xlapy.backends.pjrt import Pjrt
 from xlapy.backends.registry import get_backend
-from xlapy.errors import ConstraintError, NotDifferentiableError, XlapyError
+from xlapy.errors import ConstraintError, NotDifferentiableError, UnsupportedOpError, XlapyError
 from xlapy.specs import TensorSpec
 from xlapy.trace.builder import trace
 from xlapy.trace.process_grid import settled
@@ -577,6 +577,29 @@ def test_a_single_device_refuses_groups_of_more() -> None:
 def test_arguments(call: Function, label: str) -> None:
     with pytest.raises(XlapyError, match=rf"\[{label}\]"):
         call(ops.constant([1.0]))
+
+
+VARYING: dict[str, tuple[Function, list[float]]] = {
+    "sum": (lambda x: ops.all_reduce(x, ops.add), [18, 18]),
+    "fold": (lambda x: ops.all_reduce(x, lambda a, b: a + b, [[0, 1]]), [18, 18]),
+    "permute": (lambda x: ops.collective_permute(x, [(0, 1)]), [0, 3]),
+    "broadcast": (lambda x: ops.collective_broadcast(x, [[1, 0]]), [15, 15]),
+}
+
+
+@pytest.mark.parametrize("name", VARYING)
+def test_arrays_of_varying_size_are_for_the_interpreter(name: str) -> None:
+    function, expected = VARYING[name]
+
+    def three(x: Any) -> Any:
+        return xlapy.sum(function(ops.set_dimension_size(x, 3, 0)))
+
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    assert run(three, (2, 1), x)[0].tolist() == expected
+    with pytest.raises(
+        UnsupportedOpError, match=r"sizes must be known .*\[X5\](?s:.*)test_collectives.py"
+    ):
+        run(three, (2, 1), x, on="pjrt:cpu")
 
 
 # --- derivatives --------------------------------------------------------------------------------------------------

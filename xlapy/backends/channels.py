@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from xlapy.backends.meetings import MEETINGS
+from xlapy.backends.region_limits import MEETINGS
 from xlapy.trace.computation import Computation, Instruction, subcomputations, with_params
 
 __all__ = ["with_own_channels"]

@@ -14,18 +14,13 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
+from xlapy.backends.region_limits import MEETINGS
 from xlapy.errors import UnsupportedOpError
 from xlapy.trace.computation import Computation, Instruction, subcomputations
 from xlapy.trace.mode import annotate
 
 __all__ = ["require_meetings"]
 
-MEETINGS: Final = frozenset(
-    {
-        "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "ragged_all_to_all",
-        "reduce_scatter",
-    }
-)  # fmt: skip
 #: those that give all of their group the same
 _SHARED: Final = frozenset({"all_gather", "all_reduce", "collective_broadcast"})
 #: what may give each device something else, whatever it is given

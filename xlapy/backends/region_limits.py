@@ -15,14 +15,16 @@ from xlapy.backends.base import Capabilities
 from xlapy.backends.mixed_precision import in_one_precision, retyped
 from xlapy.backends.shared_operands import apart
 from xlapy.dtypes import DType, as_dtype
+from xlapy.errors import UnsupportedOpError
 from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Computation, Instruction, subcomputations
-from xlapy.trace.mode import bind
+from xlapy.trace.mode import annotate, bind
 from xlapy.trace.op import Op, lookup
 
 __all__ = [
     "ACROSS_DEVICES",
     "FEWEST_BITS",
+    "MEETINGS",
     "REDUCTIONS",
     "SCALAR_REGIONS",
     "is_scalar_program",
@@ -30,6 +32,13 @@ __all__ = [
     "replacement",
 ]
 
+#: operations by which devices exchange arrays
+MEETINGS: Final = frozenset(
+    {
+        "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "ragged_all_to_all",
+        "reduce_scatter",
+    }
+)  # fmt: skip
 _CALLS: Final = frozenset({"case", "call", "composite_call"})
 
 #: operations whose computations become part of a kernel, and what these may hold that has computations itself
@@ -132,6 +141,8 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
     """What computes the same of operations that a backend has, where it lacks one as it stands in an instruction."""
     op = instruction.op
     regions = capabilities.scalar_regions
+    if regions and op.name in MEETINGS:
+        _require_known_sizes(instruction)
     narrow = _is_narrow(instruction, capabilities.fewest_bits)
     lacks = (
         narrow
@@ -154,6 +165,18 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
     if narrow and op.hlo.decomposition is None:
         return partial(_in_bytes, op, capabilities.fewest_bits[op.name])
     return op.hlo.decomposition
+
+
+def _require_known_sizes(instruction: Instruction) -> None:
+    """XLA exchanges no arrays of varying size."""
+    specs = [v.spec for v in instruction.operands]
+    if any(type(s) is TensorSpec and not s.is_static for s in specs):
+        name = instruction.op.name
+        error = UnsupportedOpError(
+            f"{name}: the sizes must be known where devices exchange arrays; got ({', '.join(map(str, specs))}) [X5]\n"
+            "  exchange the whole arrays and their sizes (get_dimension_size), or use the interpreter"
+        )
+        raise annotate(error, "", specs, instruction.source)
 
 
 def _is_narrow(instruction: Instruction, fewest_bits: Mapping[str, int]) -> bool:
