@@ -1,0 +1,208 @@
+"""`export`: what is written, for which versions, and that it comes back the same on every backend."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from refusals import refused
+
+import xlapy
+from xlapy import ops
+from xlapy.errors import ArtifactError, DTypeError
+
+X = np.array([0.5, -1.5, 2.0], np.float32)
+BACKENDS = ["pjrt:cpu", "interpreter"]
+
+
+def f(x: Any) -> Any:
+    return xlapy.sum(xlapy.tanh(x) * 2), xlapy.sort(x)
+
+
+def check(function: Any) -> None:
+    total, ordered = function(X)
+    np.testing.assert_allclose(total.item(), (np.tanh(X) * 2).sum(), rtol=1e-6)
+    np.testing.assert_array_equal(ordered.numpy(), np.sort(X))
+
+
+# --- out and in -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["program.mlirbc", "program.mlir", "no ending"])
+def test_saved_and_loaded(name: str, tmp_path: Path) -> None:
+    artifact = xlapy.export(f, "f32[3]")
+    path = artifact.save(tmp_path / name)
+    assert path == tmp_path / name
+    assert path.read_bytes().startswith(b"ML\xef") == (not name.endswith(".mlir"))
+    for given in (path, str(path), path.read_bytes()):
+        check(xlapy.from_stablehlo(given))
+    assert artifact.save(os.fsencode(path)) == path  # over the first
+    assert os.listdir(tmp_path) == [name]
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_artifact_runs_everywhere(backend: str) -> None:
+    artifact = xlapy.export(f, "f32[3]")
+    with xlapy.use_backend(backend):
+        loaded = artifact.load()
+        check(loaded)
+        assert loaded(X)[0].backend.name == backend
+        check(xlapy.from_stablehlo(artifact.stablehlo_text))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_imported_program_is_a_function_like_any_other(backend: str) -> None:
+    loaded = xlapy.export(lambda x: xlapy.sum(xlapy.sin(x) * x), "f32[3]").load()
+    with xlapy.use_backend(backend):
+        expected = np.cos(X) * X + np.sin(X)
+        for gradient in (xlapy.grad(loaded), xlapy.compile(xlapy.grad(loaded))):
+            np.testing.assert_allclose(gradient(X).numpy(), expected, rtol=1e-6)
+        twice = xlapy.grad(lambda x: xlapy.sum(xlapy.grad(loaded)(x)))(X)
+        np.testing.assert_allclose(twice.numpy(), 2 * np.cos(X) - np.sin(X) * X, rtol=1e-5)
+        rows = xlapy.vmap(loaded)(np.stack([X, 2 * X]))
+        np.testing.assert_allclose(
+            rows.numpy(), [(np.sin(s * X) * s * X).sum() for s in (1, 2)], rtol=1e-6
+        )
+        inner = xlapy.compile(lambda x: loaded(x * 2) + 1)(X)
+        np.testing.assert_allclose(inner.item(), (np.sin(2 * X) * 2 * X).sum() + 1, rtol=1e-6)
+
+
+def test_a_loop_comes_back_with_its_gradient() -> None:
+    loop = xlapy.export(
+        lambda x: xlapy.while_loop(lambda s: s < 100.0, lambda s: s * x, x), "f32[]"
+    ).load()
+    assert loop(2.0).item() == 128
+    assert xlapy.grad(loop)(2.0).item() == 7 * 2**6
+
+
+def test_text_written_again_is_the_same() -> None:
+    artifact = xlapy.export(f, "f32[3]")
+    loaded = xlapy.from_stablehlo(artifact.stablehlo_text)
+    again = xlapy.export(loaded).load()
+    assert repr(again.computation) == repr(xlapy.export(again).load().computation)
+    check(again)
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def test_an_artifact_stands_alone() -> None:
+    w = xlapy.asarray(X)
+    artifact = xlapy.export(lambda x: x * w, "f32[3]")
+    w.delete()
+    assert artifact.load()(X).tolist() == (X * X).tolist()
+    assert repr(artifact) == "Artifact(<lambda>: f32[3] -> f32[3])"
+
+
+def test_containers_examples_and_no_arguments() -> None:
+    def g(p: Any, n: Any) -> Any:
+        return {"out": p["w"] * n, "b": p["b"]}
+
+    artifact = xlapy.export(g, {"w": "f32[3]", "b": X}, 2.0)
+    assert [str(s) for s in artifact.computation.parameter_specs] == ["f32[3]", "f32[3]", "f32[]"]
+    assert xlapy.export(lambda: xlapy.ones(2)).load()().tolist() == [1, 1]
+    assert xlapy.export(lambda x: (), "f32[]").load()(1.0) == ()
+
+
+def test_element_types_and_special_values_are_exact() -> None:
+    constants = [
+        np.array([np.nan, np.inf, -np.inf, -0.0, 5e-324]),
+        np.array([2**63 - 1, -(2**63)]),
+        np.array([2**64 - 1], np.uint64),
+        np.array([1 + 2j, complex(np.nan, -np.inf)]),
+        np.array([True, False]),
+        np.float16([1e-7, 65504]),
+    ]
+    loaded = xlapy.export(lambda: [ops.constant(c) for c in constants])
+    for found, expected in zip(loaded.load()(), constants, strict=True):
+        assert found.numpy().tobytes() == expected.tobytes()
+
+
+def test_locations_are_the_users() -> None:
+    text = xlapy.export(f, "f32[3]").stablehlo_text
+    assert f'"{__file__}"' in text or os.path.basename(__file__) in text
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "1.0.0", "1.4.0", None])
+def test_versions(version: str | None) -> None:
+    artifact = xlapy.export(f, "f32[3]", version=version, platforms="cpu")
+    assert artifact.platforms == ("cpu",)
+    data = artifact.serialize()
+    if version is not None:
+        assert f"StableHLO_v{version}".encode() in data
+    check(xlapy.from_stablehlo(data))
+
+
+@pytest.mark.parametrize(
+    "version", ["0.0.1", "99.0.0", "abc", "", "1", "1.0", "1.0.0.0", "-1.0.0", 1, 1.4, (1, 0, 0)]
+)
+def test_versions_out_of_range(version: Any) -> None:
+    with refused(ArtifactError, "version must be one of StableHLO from"):
+        xlapy.export(f, "f32[3]", version=version)
+
+
+def test_what_a_version_lacks() -> None:
+    def narrow(x: Any) -> Any:
+        return x.astype("f4e2m1fn").astype("f32")
+
+    assert xlapy.export(narrow, "f32[3]").serialize()
+    with pytest.raises(ArtifactError, match="1.0.0"):
+        xlapy.export(narrow, "f32[3]", version="1.0.0")
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
+    artifact = xlapy.export(f, "f32[3]")
+    (tmp_path / "file").write_text("kept")
+    for path in (
+        tmp_path / "missing" / "a.mlirbc",
+        tmp_path / "file" / "a.mlirbc",
+        tmp_path,
+        tmp_path / ("a" * 300),
+        "a\0b",
+        3,
+        None,
+    ):
+        with refused(ArtifactError):
+            artifact.save(path)  # type: ignore[arg-type]
+    assert os.listdir(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_programs_that_cannot_be_read(tmp_path: Path) -> None:
+    data = xlapy.export(f, "f32[3]").serialize()
+    (tmp_path / "empty").write_bytes(b"")
+    for given in (b"", "", tmp_path, tmp_path / "missing", tmp_path / "empty", 3, None, [data], X):
+        with refused(ArtifactError):
+            xlapy.from_stablehlo(given)  # type: ignore[arg-type]
+        with refused(ArtifactError):
+            xlapy.from_hlo(given)  # type: ignore[arg-type]
+    for given in (
+        data[:50],
+        data[:-10],
+        b"ML\xefR",
+        data[:4] + b"\xff" * 100,
+        b"module",
+        "module {",
+    ):
+        with pytest.raises(ArtifactError, match="X6"):
+            xlapy.from_stablehlo(given)
+
+
+def test_arguments_that_do_not_fit() -> None:
+    loaded = xlapy.export(f, "f32[3]").load()
+    for args in ((np.ones(4, np.float32),), (np.ones(3),), (), (X, X), ({"a": X},), ("a",)):
+        with refused(DTypeError):
+            loaded(*args)
+    with refused(ArtifactError, "specs of its own"):
+        xlapy.export(loaded, "f32[3]")
+    for platforms in (3, [1], None):
+        with refused(ArtifactError, "platforms must be names"):
+            xlapy.export(f, "f32[3]", platforms=platforms)  # type: ignore[arg-type]
