@@ -24,7 +24,6 @@ from .rules import batch_elementwise, elementwise
 ANY: Final = frozenset(("bool", "int", "uint", "float", "complex"))
 NUMBER: Final = frozenset(("int", "uint", "float", "complex"))
 REAL: Final = frozenset(("int", "uint", "float"))
-ORDERED: Final = frozenset(("bool", "int", "uint", "float"))
 INTEGER: Final = frozenset(("int", "uint"))
 LOGICAL: Final = frozenset(("bool", "int", "uint"))
 FLOAT: Final = frozenset(("float",))
