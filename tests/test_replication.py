@@ -398,11 +398,18 @@ def test_other_arguments_and_results_are_refused(backend: str) -> None:
 
 
 def test_a_grid_and_a_function_are_required() -> None:
-    for options in ({"num_replicas": 0}, {"num_partitions": -1}, {"num_replicas": True}):
+    for options in (
+        {"num_replicas": 0}, {"num_partitions": -1}, {"num_replicas": True}, {"num_replicas": 2.0},
+    ):  # fmt: skip
         with pytest.raises(ConstraintError, match=r"must be a positive integer; got .* \[X1\]"):
             xlapy.replicate(lambda x: x, **options)  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match="f must be a function"):
         xlapy.replicate(3)  # type: ignore[arg-type]
+
+
+def test_the_grid_may_be_of_numpys_numbers(backend: str) -> None:
+    f = xlapy.replicate(total, num_replicas=np.int64(2), backend=backend)  # type: ignore[arg-type]
+    assert f(np.ones(2, np.float32)).tolist() == [2, 2]
 
 
 def test_it_stands_outside_of_traces(backend: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -68,14 +69,16 @@ def replicate(
             [6., 8.]], f32[2,2])
     """
     require_function(f, "replicate: f")
-    for what, count in (("num_replicas", num_replicas), ("num_partitions", num_partitions)):
-        require(
-            type(count) is int and count > 0,
-            "X1",
-            f"replicate: {what} must be a positive integer",
-            count,
-        )
-    return CompiledFunction(f, backend=backend, grid=Grid(num_replicas, num_partitions))
+    grid = Grid(_count(num_replicas, "num_replicas"), _count(num_partitions, "num_partitions"))
+    return CompiledFunction(f, backend=backend, grid=grid)
+
+
+def _count(given: Any, what: str) -> int:
+    """A positive number, which may be one of numpy's."""
+    ok = hasattr(given, "__index__") and not isinstance(given, bool)
+    count = operator.index(given) if ok else 0
+    require(count > 0, "X1", f"replicate: {what} must be a positive integer", given)
+    return count
 
 
 @final
