@@ -20,3 +20,9 @@ def pytest_unconfigure() -> None:
     """Remove the cache; only the process that made it does so."""
     if _own_cache is not None:
         shutil.rmtree(_own_cache, ignore_errors=True)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a parameter by its class where its representation holds an address, which differs between processes."""
+    text = str(val)
+    return type(val).__name__ if " at 0x" in text and not callable(val) else None
