@@ -71,7 +71,7 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _examples(text: str) -> Iterator[str]:
-    """Sessions as blocks of code, and what stands between them."""
+    """Interactive examples as blocks of code, and what stands between them."""
     for block in re.split(r"\n\s*\n", text):
         if block.lstrip().startswith(">>>"):
             yield from ("```pycon", *block.split("\n"), "```", "")
