@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from cases import ErrorCase, OpCase
@@ -84,12 +82,6 @@ for dtype in FLOATS:
 CASES += [
     OpCase("polygamma", ["f32[0]", "f32[0]"], order=0),
     OpCase("zeta", ["f32[0]", "f32[0]"], order=0),
-]
-
-NO_PASS = {"reference": "CHLO's pass to StableHLO takes no erf of 8 bits"}
-CASES = [
-    replace(case, xfail=NO_PASS) if case.op == "erf" and case.name.startswith("inside_") else case
-    for case in CASES
 ]
 
 UNARY = (*FUNCTIONS, "is_inf", "is_pos_inf", "is_neg_inf")

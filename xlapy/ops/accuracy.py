@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from xlapy.dtypes import as_dtype
 from xlapy.errors import UnsupportedOpError, XlapyError
 from xlapy.specs import require
 from xlapy.trace.mode import annotate, bind
@@ -162,8 +163,16 @@ def accurate_hlo(
     return Hlo(mlir_name, {"result_accuracy": ACCURACY}, write=write, read=_read(name))
 
 
-def plain_hlo(name: str, mlir_name: str) -> Hlo:
-    """The declaration of an operation whose dialect has no place for a `result_accuracy`."""
+def plain_hlo(name: str, mlir_name: str, fewest_bits: int = 0) -> Hlo:
+    """The declaration of an operation whose dialect has no place for a `result_accuracy`.
+
+    Floats of fewer bits are written by way of f32.
+    """
+
+    def by_f32(x: Any) -> Any:
+        convert = lookup("convert_element_type")
+        wide = bind(lookup(name), bind(convert, x, dtype=as_dtype("f32")))
+        return bind(convert, wide, dtype=x.dtype)
 
     def write(writer: Any, instruction: Any) -> None:
         wanted = instruction.params.get("result_accuracy")
@@ -173,7 +182,10 @@ def plain_hlo(name: str, mlir_name: str) -> Hlo:
             )
             specs = [v.spec for v in instruction.operands]
             raise annotate(error, name, specs, instruction.source)
-        writer.line(mlir_name, instruction)
+        if instruction.operands[0].spec.dtype.bits < fewest_bits:
+            write_composed(writer, instruction, by_f32)
+        else:
+            writer.line(mlir_name, instruction)
 
     def read(reader: Any, operation: Any) -> Any:
         return bind(lookup(name), *reader.operands(operation))

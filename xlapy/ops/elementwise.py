@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xlapy.dtypes import as_dtype
 from xlapy.specs import TensorSpec, require_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import bind
@@ -336,8 +337,25 @@ def _check_bytes(x: TensorSpec) -> None:
         require_dtype(False, "X1", "the operands must be integers of 8 bits or more", x)
 
 
+def _mulhi_of_signed(x: Any, y: Any) -> Any:
+    """By that of unsigned integers, which take a negative number for one larger by 2^bits."""
+    convert, pattern = lookup("bitcast_convert_type"), as_dtype(f"u{x.dtype.bits}")
+    a, b = (bind(convert, v, dtype=pattern) for v in (x, y))
+    nothing = constant_like(x, 0)
+    high = bind(convert, bind(mulhi_op, a, b), dtype=x.dtype)
+    return sub(sub(high, select(lt(x, nothing), y, nothing)), select(lt(y, nothing), x, nothing))
+
+
+def _write_mulhi(writer: Any, instruction: Any) -> None:
+    """XLA on the CPU makes an operation of the signed one in single elements that it has no code for."""
+    if instruction.results[0].spec.dtype.kind == "int":
+        write_composed(writer, instruction, _mulhi_of_signed)
+    else:
+        writer.line("chlo.mulhi", instruction)
+
+
 mulhi_op: Op = binary(
-    "mulhi", "chlo.mulhi", section="CHLO", dtypes=INTEGER, kernel=kernels.mulhi, ad=zero,
+    "mulhi", Hlo("chlo.mulhi", write=_write_mulhi), section="CHLO", dtypes=INTEGER, kernel=kernels.mulhi, ad=zero,
     check_operand=_check_bytes,
 )  # fmt: skip
 

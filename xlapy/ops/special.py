@@ -252,7 +252,7 @@ def atanh(operand: Any) -> Tensor:
 
 
 erf_op: Op = unary(
-    "erf", plain_hlo("erf", "chlo.erf"), section="Erf", dtypes=FLOAT, kernel=kernels.erf,
+    "erf", plain_hlo("erf", "chlo.erf", 16), section="Erf", dtypes=FLOAT, kernel=kernels.erf,
     check_operand=_check_width, derivative=lambda x, y: _bell(x, 2 / math.sqrt(math.pi)), check=check_accuracy,
 )  # fmt: skip
 
