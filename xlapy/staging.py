@@ -404,7 +404,10 @@ def _general(
         if type(x) is Tensor or i in classes:
             tensors.append(x if type(x) is Tensor else None)
         else:
-            array = put(host_array(x), placement)
+            try:
+                array = put(host_array(x), placement)
+            except XlapyError as error:
+                raise annotate(error, function.__name__, _described(args), caller(2)) from None
             key.append((i, array.placed))
             tensors.append(array)
     key.extend((*rest, placement))

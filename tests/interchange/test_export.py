@@ -45,6 +45,7 @@ def test_saved_and_loaded(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_artifact_runs_everywhere(backend: str) -> None:
     artifact = xlapy.export(f, "f32[3]")
+    check(lambda x: artifact.load()(x, backend=backend))
     with xlapy.use_backend(backend):
         loaded = artifact.load()
         check(loaded)

@@ -223,7 +223,10 @@ class XlaBuilder:
                 if type(value) is not Value or value.scope is not scope:
                     value = self.value(x)
             else:
-                value = self.value(lift(x, operands))
+                try:
+                    value = self.value(lift(x, operands))
+                except XlapyError as error:
+                    raise annotate(error, op.name, None, self.source()) from None
             values.append(value)
         if not scope.open:
             self._check_open()
