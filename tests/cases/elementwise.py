@@ -77,6 +77,11 @@ for dtype in (*EIGHT_BITS, *FLOATS):
     loose = LOOSE.get(dtype, 0.07)
     for name in ("rem", "pow", "atan2"):
         CASES.append(OpCase(name, given, order=0, tol=loose, name=f"edges_{dtype}"))
+        CASES.append(
+            OpCase(
+                "mulhi", [f"{dtype}[1,1]", f"{dtype}[1,1]"], order=0, tol=0.0, name=f"one_{dtype}"
+            )
+        )
     CASES.append(OpCase("next_after", given, order=0, tol=0.0, name=f"edges_{dtype}"))
     CASES.append(OpCase("neg", given[:1], order=0, tol=0.0, name=f"edges_{dtype}"))
 CASES += [
