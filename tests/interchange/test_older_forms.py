@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xlapy
+from xlapy.errors import ArtifactError, UnsupportedOpError
 
 BACKENDS = ("interpreter", "pjrt:cpu")
 
@@ -54,3 +55,70 @@ def test_attributes_that_xla_finds_nowhere_else() -> None:
         values, places = each(x, backend="pjrt:cpu")
         np.testing.assert_array_equal(values.numpy(), [29, 28, 27])
         np.testing.assert_array_equal(x[places.numpy()], [29, 28, 27])
+
+
+OLDER = {
+    "broadcast": (
+        '"stablehlo.broadcast"(%x) {broadcast_sizes = array<i64: 2, 1>} : (tensor<3xf32>) -> tensor<2x1x3xf32>',
+        "tensor<2x1x3xf32>",
+        lambda x: np.broadcast_to(x, (2, 1, 3)),
+    ),
+    "cross_replica_sum": (
+        '"stablehlo.cross-replica-sum"(%x) {replica_groups = dense<[[0]]> : tensor<1x1xi64>}'
+        " : (tensor<3xf32>) -> tensor<3xf32>",
+        "tensor<3xf32>",
+        lambda x: x,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OLDER)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_older_operations(name: str, backend: str) -> None:
+    call, kind, expected = OLDER[name]
+    f = xlapy.from_stablehlo(
+        f"func.func @main(%x: tensor<3xf32>) -> {kind} {{\n  %r = {call}\n  return %r : {kind}\n}}"
+    )
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(f(x, backend=backend).numpy(), expected(x))
+
+
+RESOURCE = """func.func @main() -> tensor<KIND> {
+  %r = stablehlo.constant dense_resource<NAME> : tensor<KIND>
+  return %r : tensor<KIND>
+}
+{-#
+  dialect_resources: { builtin: { one: "0x040000000000803F00000040", bits: "0x01000000010001", two: "0x0400000001" } }
+#-}"""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "expected"),
+    [
+        ("one", "2xf32", np.array([1, 2], np.float32)),
+        ("one", "2x2xi16", np.array([[0, 0x3F80], [0, 0x4000]], np.int16)),
+        ("bits", "3xi1", np.array([True, False, True])),
+    ],
+)
+def test_constants_at_the_end(name: str, kind: str, expected: np.ndarray) -> None:
+    """The bytes of a constant may stand at the end of the text."""
+    f = xlapy.from_stablehlo(RESOURCE.replace("KIND", kind).replace("NAME", name))
+    for backend in BACKENDS:
+        found = f(backend=backend).numpy()
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_constants_without_values() -> None:
+    """What leaves them out, has too few, or lists those that are not zero."""
+    with pytest.raises(ArtifactError, match="leaves those of __elided__ out(.|\n)*line 2"):
+        xlapy.from_stablehlo(
+            RESOURCE.split("{-#")[0].replace("KIND", "2xf32").replace("NAME", "__elided__")
+        )
+    with pytest.raises(ArtifactError, match="bytes of(.|\n)*line 2"):
+        xlapy.from_stablehlo(RESOURCE.replace("KIND", "2xf32").replace("NAME", "two"))
+    with pytest.raises(UnsupportedOpError, match="dense(.|\n)*line 2"):
+        xlapy.from_stablehlo("""func.func @main() -> tensor<2xi32> {
+  %r = stablehlo.constant sparse<[[1]], [5]> : tensor<2xi32>
+  return %r : tensor<2xi32>
+}""")

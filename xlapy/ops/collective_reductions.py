@@ -13,7 +13,7 @@ from xlapy.tensor import Tensor
 from xlapy.trace.codecs import I64
 from xlapy.trace.computation import Computation, Instruction
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Hlo, Op, register
+from xlapy.trace.op import Hlo, Op, register, register_reader
 from xlapy.trace.process_grid import communicating, settled_by
 from xlapy.trace.stablehlo_reader import Reader
 
@@ -241,6 +241,15 @@ def all_reduce(
             found.update(zip(chosen, outs, strict=True))
         results = tuple([found[i] for i in range(len(xs))])
     return results if several else results[0]
+
+
+def read_cross_replica_sum(reader: Reader, operation: Any) -> Any:
+    """StableHLO's own spelling of it, from before there were reductions of other kinds."""
+    groups = REPLICA_GROUPS.parse(reader.attribute(operation, "replica_groups"))
+    return cross_replica_sum(reader.operands(operation)[0], groups or None)
+
+
+register_reader("stablehlo.cross-replica-sum", read_cross_replica_sum)
 
 
 def cross_replica_sum(operand: Any, replica_groups: Any = None) -> Any:

@@ -15,7 +15,7 @@ from xlapy.trace.codecs import I64
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.stablehlo import Writer, constant_text
-from xlapy.trace.stablehlo_reader import Reader, dense_attribute, elements
+from xlapy.trace.stablehlo_reader import Reader
 
 from .rules import unsupported, zero
 
@@ -43,7 +43,7 @@ def read_constant(reader: Reader, operation: Any) -> Any:
     """Read the value, in whatever form MLIR printed it."""
     spec = reader.result_specs(operation)[0]
     assert type(spec) is TensorSpec
-    return bind(constant_op, value=elements(dense_attribute(operation, "value"), spec))
+    return bind(constant_op, value=reader.elements(operation, "value", spec))
 
 
 constant_op = register(Op(

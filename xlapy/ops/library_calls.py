@@ -159,7 +159,9 @@ def geev(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any, 
     complex_type = np.result_type(x.dtype, np.complex64)
     values, right = np.linalg.eig(x)
     left = _left_eigenvectors(x, values, right)
-    if np.iscomplexobj(left):  # LAPACK turns each so that its largest component is real
+    if left.size and np.iscomplexobj(
+        left
+    ):  # LAPACK turns each so that its largest component is real
         largest = np.take_along_axis(left, np.abs(left).argmax(-2, keepdims=True), -2)
         left = left * (largest.conj() / np.abs(largest))
     vectors = (left.astype(complex_type), right.astype(complex_type))

@@ -68,6 +68,18 @@ def _read_constant_like(reader: Reader, operation: Any) -> Any:
     return constant_of(like.spec, float(text) if like.dtype.inexact else int(text))
 
 
+def _read_broadcast(reader: Reader, operation: Any) -> Any:
+    """New dimensions before the others."""
+    (x,) = reader.operands(operation)
+    sizes = I64_ARRAY.parse(reader.attribute(operation, "broadcast_sizes"))
+    return bind(
+        lookup("broadcast_in_dim"),
+        x,
+        shape=(*sizes, *x.spec.shape),
+        broadcast_dimensions=tuple(range(len(sizes), len(sizes) + x.spec.rank)),
+    )
+
+
 _IN_MHLO: Final = (
     "acos", "acosh", "asin", "asinh", "atanh", "cosh", "erf", "mulhi", "sinh", "tan",
 )  # fmt: skip
@@ -84,6 +96,7 @@ _BROADCASTING: Final = {
 }  # fmt: skip
 
 register_reader("chlo.tan", _same("tan"))
+register_reader("stablehlo.broadcast", _read_broadcast)
 register_reader("chlo.constant", read_constant)
 register_reader("chlo.constant_like", _read_constant_like)
 for _name in _IN_MHLO:

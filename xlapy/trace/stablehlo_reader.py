@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 _TENSOR: Final = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([^,>]+(?:<[^>]*>)?)(?:, (.*))?>$")
+_RESOURCE: Final = re.compile(r'([\w$.-]+|"[^"]*"): "0x[0-9A-Fa-f]{8}([0-9A-Fa-f]*)"')
 _types: dict[str, Spec] = {}
 #: constants of so many elements are copied into the regions that use them
 _SMALL: Final = 64
@@ -145,6 +146,8 @@ class Reader:
     def __init__(self, module: Any, intercept: Callable[[Reader, Any], Any] | None = None) -> None:
         self.intercept = intercept
         self.spec_of: Callable[[str], Spec] = spec_of_type
+        self._module = module
+        self._resources: dict[str, str] | None = None
         self.functions: dict[str, Any] = {}
         for operation in module.body.operations:
             operation = operation.operation
@@ -284,6 +287,28 @@ class Reader:
         found = self.attribute(operation, name)
         return default if found is None else str(found)
 
+    def elements(self, operation: Any, name: str, spec: TensorSpec) -> np.ndarray[Any, Any]:
+        """The array in an attribute, also where its bytes stand at the end of the module."""
+        attribute = dense_attribute(operation, name)
+        if type(attribute).__name__ == "Attribute":  # of no class of its own
+            attribute = text = str(attribute)
+            if text.startswith("dense_resource<"):
+                attribute = f'dense<"0x{self._resource(text[15 : text.rindex("> :")])}"> : {spec}'
+        return elements(attribute, spec)
+
+    def _resource(self, name: str) -> str:
+        """The bytes of a resource, as hexadecimal digits; the first four of the text say how it is aligned."""
+        if self._resources is None:
+            text = self._module.operation.get_asm(large_elements_limit=1, large_resource_limit=None)
+            found = _RESOURCE.findall(text[text.rindex("{-#") :] if "{-#" in text else "")
+            self._resources = {key.strip('"'): digits for key, digits in found}
+        digits = self._resources.get(name.strip('"'))
+        if digits is None:
+            raise ArtifactError(
+                f"a constant must have its values; the text that was read leaves those of {name} out [X6]"
+            )
+        return digits
+
     def operation(self, operation: Any, builder: XlaBuilder) -> None:
         """Read one operation."""
         name = operation.name
@@ -411,11 +436,18 @@ def elements(attribute: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
         except (AttributeError, TypeError, ValueError, RuntimeError, BufferError):
             pass
     text = str(attribute)
+    if not text.startswith("dense<"):
+        raise UnsupportedOpError(f"a constant must be dense; got {text.split('<')[0]} [X6]")
     body = text[text.index("<") + 1 : text.rindex(" : ") - 1]
     if body.startswith('"0x'):
         raw = bytes.fromhex(body[3:-1])
+        packed = dtype.kind == "bool" and len(raw) == -(-spec.size // 8)
+        if len(raw) != spec.size * dtype.numpy.itemsize and not packed:
+            raise ArtifactError(
+                f"a constant must have the bytes of {spec}; got {len(raw)} of them [X6]"
+            )
         if dtype.kind == "bool":
-            if len(raw) * 8 < spec.size + 8 and len(raw) != spec.size:
+            if packed and len(raw) != spec.size:
                 bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")[: spec.size]
                 return bits.astype(np.bool_).reshape(spec.shape)
             flags: np.ndarray[Any, Any] = np.frombuffer(raw, np.uint8) != 0
