@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cases import ErrorCase, OpCase
-from cases.values import FLOATS, NARROW, edges, floats, numpy_dtype, pairs
+from cases.values import FLOATS, NARROW, edges, floats, numpy_dtype, pairs, subnormals
 from xlapy.specs import TokenSpec
 
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
@@ -36,6 +36,26 @@ CASES += [
     OpCase("compare", ["f32[]", "f32[]"], {"comparison_direction": "LT", "compare_type": "FLOAT"}),
     OpCase("compare", ["f32[0,2]", "f32[0,2]"], {"comparison_direction": "LT", "compare_type": "FLOAT"}),
 ]  # fmt: skip
+
+for dtype in ("bf16", "f32", "f64"):
+    near = subnormals(dtype)
+    CASES += [
+        OpCase(
+            "compare", pairs(near), {"comparison_direction": d, "compare_type": "FLOAT"}, order=0,
+            name=f"{d}_{dtype}_subnormal",
+        )
+        for d in DIRECTIONS
+    ]  # fmt: skip
+for dtype in ("c64", "c128"):
+    near = subnormals("f32" if dtype == "c64" else "f64")[[0, 2, 6, 9, 15]]
+    points = (near[:, None] + 1j * near).reshape(-1)
+    CASES += [
+        OpCase(
+            "compare", pairs(points), {"comparison_direction": d, "compare_type": "FLOAT"}, order=0,
+            name=f"{d}_{dtype}_subnormal",
+        )
+        for d in ("EQ", "NE")
+    ]  # fmt: skip
 
 LESS = {"comparison_direction": "LT", "compare_type": None}
 # The same operand twice, which is compared with nothing.

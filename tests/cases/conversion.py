@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from cases import ErrorCase, OpCase, body, until
-from cases.values import FLOATS, INTEGERS, NARROW, edges, floats, numpy_dtype
+from cases.values import FLOATS, INTEGERS, NARROW, edges, floats, numpy_dtype, subnormals
 from xlapy import ops
 from xlapy.dtypes import as_dtype
 
@@ -139,6 +139,20 @@ for name in ("real", "imag"):
     ]
 
 TO_F32 = {"dtype": as_dtype("f32")}
+CASES += [
+    OpCase(
+        "convert_element_type", [subnormals(d)], {"dtype": as_dtype("pred")}, order=0, tol=0.0,
+        name=f"subnormal_{d}_pred",
+    )
+    for d in FLOATS
+]  # fmt: skip
+CASES.append(
+    OpCase(
+        "convert_element_type", [np.array([0, 1e-45, -1e-45j, 1e-39 - 1e-45j], np.complex64)],
+        {"dtype": as_dtype("pred")}, order=0, tol=0.0, name="subnormal_c64_pred",
+    )
+)  # fmt: skip
+
 ERRORS = [
     ErrorCase("convert_element_type", ["token[]"], TO_F32, "I1", "must be an array"),
     ErrorCase("convert_element_type", ["f32[3]"], {"dtype": "f32"}, "X1", "element types"),

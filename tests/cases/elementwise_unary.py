@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from cases import ErrorCase, OpCase
-from cases.values import EIGHT_BITS, FLOATS, INTEGERS, NARROW, edges, floats, integers
+from cases.values import (
+    EIGHT_BITS,
+    FLOATS,
+    FLUSHED,
+    INTEGERS,
+    NARROW,
+    edges,
+    floats,
+    integers,
+    subnormals,
+)
 from xlapy.ops import ResultAccuracy
 
 LOOSE = {"f16": 2e-3, "bf16": 2e-2, "f32": 1e-5, "f64": 1e-12}
@@ -72,6 +82,18 @@ CASES += [
     OpCase("sign", ["c128[4]"], domain=(0.3, 2.0)),
     OpCase("sign", [np.array([0j, 3 - 4j, -1 + 0j])], order=0, name="complex_zero"),
 ]
+
+for dtype in FLOATS:
+    near = subnormals(dtype)
+    CASES += [
+        OpCase(n, [near], order=0, tol=0.0, name=f"{dtype}_subnormal")
+        for n in (*ROUNDING, "is_finite", "sign")
+    ]
+    if dtype != "f16":  # those are normal numbers of f32
+        CASES += [
+            OpCase(n, [near], order=0, name=f"{dtype}_subnormal", xfail=FLUSHED)
+            for n in ("log", "rsqrt", "sqrt")
+        ]
 
 FLOATING = (*ROUNDING, "is_finite")
 ERRORS = [

@@ -68,6 +68,8 @@ class Capabilities:
         Whether a computation on scalars may be applied to floats of several precisions.
     overwrites_inputs : bool
         Whether a scatter goes wrong if its operands are one array; see `xlapy.backends.shared_operands`.
+    flushes_subnormals : bool
+        Whether subnormal numbers count as zeros; see `xlapy.backends.subnormals`.
     """
 
     missing_ops: Mapping[str, str] = field(default_factory=dict)
@@ -77,6 +79,7 @@ class Capabilities:
     fewest_bits: Mapping[str, int] = field(default_factory=dict)
     mixed_precision: bool = True
     overwrites_inputs: bool = False
+    flushes_subnormals: bool = False
 
 
 class Executable(abc.ABC):

@@ -12,6 +12,7 @@ from xlapy import tree
 from xlapy.backends.base import Backend, CompileOptions, Executable
 from xlapy.backends.region_limits import refused_within, replacement
 from xlapy.backends.registry import current_backend
+from xlapy.backends.subnormals import with_subnormals
 from xlapy.errors import BackendError, TracingError, UnsupportedOpError, XlapyError
 from xlapy.source import caller
 from xlapy.specs import TensorSpec
@@ -75,7 +76,10 @@ def _execute_first(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> A
             builder: XlaBuilder = scope.builder
             builder.value(x)  # in its own thread only
             return builder.record(op, operands, params)
-    tensors = [lift(x, operands) for x in operands]
+    try:
+        tensors = [lift(x, operands) for x in operands]
+    except XlapyError as error:
+        raise annotate(error, op.name, None) from None
     specs = [t.spec for t in tensors]
     try:
         placement = common_placement(tensors)
@@ -207,6 +211,8 @@ def compile_checked(
     if capabilities.missing_ops or capabilities.scalar_regions:
         # What a backend lacks is composed of what it has, where the operation says how.
         computation = expand(computation, lambda i: replacement(i, capabilities))
+    if capabilities.flushes_subnormals:
+        computation = with_subnormals(computation)
     check_supported(computation, backend)
     return backend.compile(computation, options)
 

@@ -124,6 +124,12 @@ class Pjrt(Backend):
     ------
     BackendError
         If there is no such platform, or its plugin is missing or of another version.
+
+    Notes
+    -----
+    XLA makes the CPU take subnormal numbers, those below 1.2e-38 in f32 and 2.2e-308 in f64, for zeros, as operands
+    and as results. ceil, floor, sign, conversions to truth values and comparisons look at the bits and see them all
+    the same, except where a comparison is all that a sort's comparator does, or within a select_and_scatter.
     """
 
     def __init__(
@@ -158,6 +164,7 @@ class Pjrt(Backend):
             FEWEST_BITS.get(kind, {}),
             mixed_precision=False,
             overwrites_inputs=kind == "cpu",
+            flushes_subnormals=kind == "cpu",
         )
         self._is_cpu = kind == "cpu"
 

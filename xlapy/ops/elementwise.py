@@ -116,6 +116,8 @@ def div(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     An integer divided by 0 gives all bits 1 (so -1 where there are signs), and the least integer divided by -1
     itself, as in XLA.
 
+    On the CPU XLA takes subnormal numbers for zeros here.
+
     Examples
     --------
     >>> from xlapy import ops
@@ -143,6 +145,8 @@ def rem(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
     """The rest of the division that is cut towards zero: it has the sign of `lhs`.
 
     An integer's rest by 0 is the integer itself, as in XLA; that of a float is nan.
+
+    On the CPU XLA takes subnormal numbers for zeros here.
 
     Examples
     --------
@@ -180,6 +184,8 @@ def pow(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
 
     Anything to the power of 0 is 1. An integer to a negative power is 0, except for 1 and -1, and of its
     exponent only the low 6 bits count, as in XLA. A negative float to a power that is not whole is nan.
+
+    On the CPU XLA takes subnormal numbers for zeros here.
 
     Examples
     --------
@@ -291,6 +297,8 @@ atan2_op: Op = binary(
 
 def atan2(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
     """The angle of the point whose ordinate is `lhs` and whose abscissa is `rhs`, in radians in [-pi, pi].
+
+    On the CPU XLA takes subnormal numbers for zeros here.
 
     Examples
     --------

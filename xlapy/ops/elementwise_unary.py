@@ -265,6 +265,8 @@ log_op: Op = unary(
 def log(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The natural logarithm: -inf for 0, nan for negative reals.
 
+    On the CPU XLA takes subnormal numbers for zeros here.
+
     Examples
     --------
     >>> from xlapy import ops
@@ -323,6 +325,8 @@ rsqrt_op: Op = unary(
 def rsqrt(operand: Any, result_accuracy: Any = None) -> Tensor:
     """One over the square root.
 
+    On the CPU XLA takes subnormal numbers for zeros here.
+
     Examples
     --------
     >>> from xlapy import ops
@@ -341,6 +345,8 @@ sqrt_op: Op = unary(
 
 def sqrt(operand: Any, result_accuracy: Any = None) -> Tensor:
     """The square root; nan for negative reals, the principal root of complex numbers.
+
+    On the CPU XLA takes subnormal numbers for zeros here.
 
     Examples
     --------

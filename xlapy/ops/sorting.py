@@ -319,7 +319,8 @@ def sort(
     -----
     Section Sort of the operation semantics. The result of a comparator that is no order, such as less-than where there
     is nan, is some permutation. Where elements tie in a sort that is not stable, derivatives may take another order
-    of them than the results.
+    of them than the results. XLA on the CPU takes subnormal numbers for zeros where a comparator
+    is nothing but `lt` or `gt`.
 
     Examples
     --------

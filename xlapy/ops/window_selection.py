@@ -314,7 +314,8 @@ def select_and_scatter(
     -----
     Section SelectAndScatter of the operation semantics. Padding is never selected: a window of nothing else has no
     effect. This is how the derivative of a reduce_window by maximum or minimum is computed. Its own derivative is that
-    of the source alone: the cotangents at the selected places.
+    of the source alone: the cotangents at the selected places. XLA on the CPU selects as if subnormal numbers were
+    zeros.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -206,6 +206,9 @@ def expand(
     computation: Computation,
     replacements: Mapping[str, Callable[..., Any]]
     | Callable[[Instruction], Callable[..., Any] | None],
+    *,
+    within: Callable[[Instruction], bool] = lambda i: True,
+    repeated: bool = True,
 ) -> Computation:
     """Replace operations by compositions of others, inside nested computations too.
 
@@ -214,6 +217,10 @@ def expand(
     computation : Computation
     replacements : mapping or callable
         From an operation's name (or from the instruction) to ``f(*operands, **params)``.
+    within : callable
+        Whether to look into the computations that an instruction holds.
+    repeated : bool
+        Whether what an operation is replaced by may itself need replacing.
 
     Returns
     -------
@@ -222,69 +229,83 @@ def expand(
     """
     if isinstance(replacements, Mapping):
         table = replacements
-        return _expand(computation, lambda i: table.get(i.op.name), {})
-    return _expand(computation, replacements, {})
+        return _Expansion(lambda i: table.get(i.op.name), within, repeated).of(computation)
+    return _Expansion(replacements, within, repeated).of(computation)
 
 
-def _expand(
-    computation: Computation,
-    find: Callable[[Instruction], Callable[..., Any] | None],
-    done: dict[Computation, Computation],
-) -> Computation:
-    if computation in done:
-        return done[computation]
-    inner = {
-        id(i): _expand_params(i.params, find, done)
-        for i in computation.instructions
-        if _has_bodies(i.params)
-    }
-    touched = any(inner[id(i)] is not i.params for i in computation.instructions if id(i) in inner)
-    if not touched and all(find(i) is None for i in computation.instructions):
-        done[computation] = computation
-        return computation
-    builder = XlaBuilder(computation.name)
-    arguments = [
-        builder.parameter(n, v.spec, name)
-        for n, (v, name) in enumerate(
-            zip(computation.parameters, computation.parameter_names, strict=True)
+@final
+class _Expansion:
+    """The state of one call of `expand`."""
+
+    def __init__(
+        self,
+        find: Callable[[Instruction], Callable[..., Any] | None],
+        within: Callable[[Instruction], bool],
+        repeated: bool,
+    ) -> None:
+        self._find = find
+        self._within = within
+        self._repeated = repeated
+        self._done: dict[Computation, Computation] = {}
+
+    def of(self, computation: Computation) -> Computation:
+        """A computation with everything replaced."""
+        done = self._done.get(computation)
+        if done is not None:
+            return done
+        find = self._find
+        inner = {
+            id(i): self._params(i.params)
+            for i in computation.instructions
+            if _has_bodies(i.params) and self._within(i)
+        }
+        touched = any(
+            inner[id(i)] is not i.params for i in computation.instructions if id(i) in inner
         )
-    ]
+        if not touched and all(find(i) is None for i in computation.instructions):
+            self._done[computation] = computation
+            return computation
+        builder = XlaBuilder(computation.name)
+        arguments = [
+            builder.parameter(n, v.spec, name)
+            for n, (v, name) in enumerate(
+                zip(computation.parameters, computation.parameter_names, strict=True)
+            )
+        ]
 
-    def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:
-        params = inner.get(id(instruction), instruction.params)
-        replacement = find(instruction)
-        with builder.at_source(instruction.source):
-            if replacement is None:
-                outs = builder.record(instruction.op, operands, dict(params))
-            else:
-                outs = replacement(*operands, **params)
-        return outs if type(outs) is tuple else (outs,)
+        def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:
+            params = inner.get(id(instruction), instruction.params)
+            replacement = find(instruction)
+            with builder.at_source(instruction.source):
+                if replacement is None:
+                    outs = builder.record(instruction.op, operands, dict(params))
+                else:
+                    outs = replacement(*operands, **params)
+            return outs if type(outs) is tuple else (outs,)
 
-    with recording(builder):
-        results: list[Tensor] = replay(computation, arguments, apply)
-        values = [builder.value(r) for r in results]
-    # What a decomposition is made of may itself need replacing.
-    found = _expand(builder.finish(values), find, done)
-    done[computation] = found
-    return found
+        with recording(builder):
+            results: list[Tensor] = replay(computation, arguments, apply)
+            values = [builder.value(r) for r in results]
+        found = builder.finish(values)
+        if self._repeated:
+            # What a decomposition is made of may itself need replacing.
+            found = self.of(found)
+        self._done[computation] = found
+        return found
+
+    def _params(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        changed = False
+        result = dict(params)
+        for key, value in params.items():
+            if type(value) is Computation:
+                result[key] = self.of(value)
+            elif type(value) is tuple and any(type(v) is Computation for v in value):
+                new = tuple(self.of(v) if type(v) is Computation else v for v in value)
+                same = all(a is b for a, b in zip(new, value, strict=True))
+                result[key] = value if same else new
+            changed = changed or result[key] is not value
+        return result if changed else params
 
 
 def _has_bodies(params: Mapping[str, Any]) -> bool:
     return any(_holds_computation(v) for v in params.values())
-
-
-def _expand_params(
-    params: Mapping[str, Any],
-    find: Callable[[Instruction], Callable[..., Any] | None],
-    done: dict[Computation, Computation],
-) -> Mapping[str, Any]:
-    changed = False
-    result = dict(params)
-    for key, value in params.items():
-        if type(value) is Computation:
-            result[key] = _expand(value, find, done)
-        elif type(value) is tuple and any(type(v) is Computation for v in value):
-            new = tuple(_expand(v, find, done) if type(v) is Computation else v for v in value)
-            result[key] = value if all(a is b for a, b in zip(new, value, strict=True)) else new
-        changed = changed or result[key] is not value
-    return result if changed else params
