@@ -69,6 +69,38 @@ def test_another_tensor_is_seen(place):
     assert Model.total.traces >= 1
 
 
+class Slotted:
+    """Without a `__dict__`, at the top and below."""
+
+    __slots__ = ("__scale", "below", "weight")
+
+    def __init__(self, weight, below=None):
+        self.weight = xlapy.asarray(weight)
+        self.below = below
+        self.__scale = 2.0
+
+    @xlapy.compile
+    def total(self, x):
+        below = xlapy.sum(self.below.weight) if self.below is not None else 0.0
+        return (xlapy.sum(self.weight) + below) * x * self.__scale
+
+    @xlapy.compile
+    def assigning(self, x):
+        self.weight = x
+        return x
+
+
+def test_objects_with_slots():
+    model = Slotted(FIRST, Slotted(FIRST))
+    assert float(model.total(ONE)) == 20000
+    model.weight = xlapy.asarray(SECOND)
+    assert float(model.total(ONE)) == 20000 + 2 * 99
+    model.below.weight = xlapy.asarray(SECOND)
+    assert float(model.total(ONE)) == 20000 + 4 * 99
+    with pytest.raises(TracingError, match=r"must not assign attributes.*Slotted\.weight"):
+        model.assigning(ONE)
+
+
 def test_another_number_is_seen_and_an_equal_one_traces_nothing():
     model = Model()
     assert float(model.total(ONE)) == 40000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -45,11 +46,34 @@ def describe_object(instance: Any) -> tuple[list[Any], Any]:
     return leaves, _describe(instance, "self", leaves, {})
 
 
+@functools.cache
+def _slots(kind: type) -> tuple[str, ...]:
+    """The attributes that a class keeps outside `__dict__`."""
+    found: list[str] = []
+    for cls in kind.__mro__:
+        names = cls.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name not in ("__dict__", "__weakref__"):
+                private = name.startswith("__") and not name.endswith("__")
+                found.append(f"_{cls.__name__.lstrip('_')}{name}" if private else name)
+    return tuple(found)
+
+
+def _attributes(x: Any) -> dict[str, Any]:
+    """What an object holds, by name."""
+    found = dict(vars(x)) if hasattr(x, "__dict__") else {}
+    kind: Any = type(x)
+    for name in _slots(kind):
+        if hasattr(x, name):
+            found[name] = getattr(x, name)
+    return found
+
+
 def _is_plain_object(x: Any) -> bool:
     """Whether an object is compared by identity, so that a change within it has to be looked for."""
     kind: Any = type(x)
     return (
-        hasattr(x, "__dict__")
+        (hasattr(x, "__dict__") or bool(_slots(kind)))
         and kind.__hash__ is object.__hash__
         and not isinstance(x, _OPAQUE)
         and not callable(x)
@@ -67,8 +91,9 @@ def _describe(x: Any, path: str, leaves: list[Any], seen: dict[int, int]) -> Any
         if id(x) in seen:
             return ("again", seen[id(x)])
         seen[id(x)] = len(seen)
-        attributes = vars(x) if hasattr(x, "__dict__") else {}
-        parts = tuple((k, _describe(v, f"{path}.{k}", leaves, seen)) for k, v in attributes.items())
+        parts = tuple(
+            (k, _describe(v, f"{path}.{k}", leaves, seen)) for k, v in _attributes(x).items()
+        )
         return ("object", type(x), parts)
     parts_with_paths, structure = tree.flatten_with_paths(x, path)
     if structure is not tree.LEAF:
@@ -103,7 +128,7 @@ def stand_in_for(
     """
     before: list[tuple[Any, dict[str, Any]]] = []
     stand_in = _rebuild(description, iter(leaves), before)
-    return stand_in, [(x, dict(vars(x)) if hasattr(x, "__dict__") else {}) for x, _ in before]
+    return stand_in, [(x, _attributes(x)) for x, _ in before]
 
 
 def _rebuild(
@@ -118,7 +143,7 @@ def _rebuild(
         copy = object.__new__(rest[0])
         made.append((copy, {}))
         for name, part in rest[1]:
-            copy.__dict__[name] = _rebuild(part, leaves, made)
+            object.__setattr__(copy, name, _rebuild(part, leaves, made))
         return copy
     if what == "container":
         return tree.unflatten(rest[0], [_rebuild(p, leaves, made) for p in rest[1]])
@@ -128,7 +153,7 @@ def _rebuild(
 def require_unchanged(name: str, before: Sequence[tuple[Any, dict[str, Any]]]) -> None:
     """Refuse assignments to attributes, which would happen only while the method is recorded."""
     for x, old in before:
-        new = vars(x) if hasattr(x, "__dict__") else {}
+        new = _attributes(x)
         changed = sorted(k for k in {*old, *new} if old.get(k) is not new.get(k))
         if changed:
             raise TracingError(

@@ -45,11 +45,14 @@ class Artifact:
         self.version = version
         self.platforms = platforms
         self._bytes: bytes | None = None
+        self._text: str | None = None
 
     @property
     def stablehlo_text(self) -> str:
         """The program as text, with the source lines as locations."""
-        return to_stablehlo(self.computation)
+        if self._text is None:
+            self._text = to_stablehlo(self.computation)
+        return self._text
 
     def serialize(self) -> bytes:
         """The program as a portable artifact.
@@ -171,8 +174,11 @@ def export(
         found = eliminate_dead(expand(computation, _portable_form))
         verify(found)
         artifact = Artifact(found, version, tuple(platforms))
-        if version is not None:
-            artifact.serialize()  # a version that does not fit is an error now, not when it is saved
+        # What cannot be written is an error now, not when it is saved.
+        if version is None:
+            _ = artifact.stablehlo_text
+        else:
+            artifact.serialize()
         return artifact
     except XlapyError as error:
         hide_library_frames(error)

@@ -14,6 +14,7 @@ from xlapy.source import Location, Source, locate
 from xlapy.specs import TensorSpec
 from xlapy.trace.codecs import Group, quote
 from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.mode import annotate
 from xlapy.trace.zeros import is_splat
 
 __all__ = ["HostCallbacks", "Writer", "constant_text", "to_stablehlo"]
@@ -206,10 +207,14 @@ class Writer:
     def instruction(self, instruction: Instruction) -> None:
         """Write one instruction."""
         hlo = instruction.op.hlo
-        if hlo.write is not None:
-            hlo.write(self, instruction)
-        else:
-            self.declared(instruction)
+        try:
+            if hlo.write is not None:
+                hlo.write(self, instruction)
+            else:
+                self.declared(instruction)
+        except UnsupportedOpError as error:
+            specs = [v.spec for v in instruction.operands]
+            raise annotate(error, instruction.op.name, specs, instruction.source) from None
 
     def declared(self, instruction: Instruction) -> None:
         """Write one instruction as its operation's codecs and regions say."""
