@@ -246,3 +246,25 @@ def test_element_types_that_do_not_meet() -> None:
     ):
         with refused(DTypeError):
             attempt()
+
+
+def test_errors_name_the_operation() -> None:
+    x = xlapy.asarray(X)
+    for name, attempt in (
+        ("sin", lambda: xlapy.sin("a")),
+        ("sin", lambda: ops.sin("a")),
+        ("add", lambda: ops.add(x, "a")),
+        ("add", lambda: xlapy.compile(lambda x: ops.add(x, "a"))(x)),
+        ("add", lambda: xlapy.compile(lambda x: xlapy.add(x, "a"))(x)),
+        ("sum", lambda: xlapy.sum(len)),
+        ("concatenate", lambda: xlapy.concatenate(["a"])),
+        ("asarray", lambda: xlapy.asarray("a")),
+        ("f", lambda: xlapy.compile(f)("a")),
+        ("f", lambda: xlapy.compile(f)({"k": ["a"]})),
+    ):
+        with refused(DTypeError, rf"^{name}: "):
+            attempt()
+
+
+def f(x: Any) -> Any:
+    return x
