@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 
 from cases import ErrorCase, OpCase, body, until
@@ -28,6 +29,17 @@ for source in EVERY:
                     name=f"{source}_{target}",
                 )
             )  # fmt: skip
+# The largest numbers of narrow floats.
+for source in ("f4e2m1fn", *NARROW):
+    largest = np.asarray(ml_dtypes.finfo(numpy_dtype(source)).max, numpy_dtype(source))
+    given = np.stack([largest, -largest]).astype(numpy_dtype(source))
+    CASES += [
+        OpCase(
+            "convert_element_type", [given], {"dtype": as_dtype(target)}, order=0, tol=0.0,
+            name=f"largest_{source}_{target}",
+        )
+        for target in (*INTEGERS, "f32")
+    ]  # fmt: skip
 USUAL = ("pred", "s4", "s8", "s32", "s64", "u8", "u32", "u64", "bf16", "f16", "f32", "f64", "c64")
 CONSTANT = np.array([2.5 + 1j, 1j], np.complex64)
 LARGE = np.array([1e10, -1e10, 3e19, -3e19, 255.5, -128.7, 65504.0, 3.4e38])

@@ -50,10 +50,15 @@ def infer_convert(x: TensorSpec, *, dtype: DType) -> TensorSpec:
 
 
 def _write_convert(writer: Writer, instruction: Any) -> None:
-    """From complex numbers by way of their real parts: XLA dies of such a conversion of a constant."""
+    """From complex numbers by way of their real parts: XLA dies of such a conversion of a constant.
+
+    From f4e2m1fn to integers by way of f32: XLA takes its largest number, 6, for the integers' largest.
+    """
     given, made = instruction.operands[0].spec.dtype, instruction.results[0].spec.dtype
     if given.kind == "complex" and made.kind != "complex":
         write_composed(writer, instruction, lambda x: convert(bind(real_op, x), made))
+    elif given.name == "f4e2m1fn" and made.integer:
+        write_composed(writer, instruction, lambda x: convert(convert(x, "f32"), made))
     else:
         _write(writer, instruction)
 
