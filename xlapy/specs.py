@@ -88,6 +88,10 @@ class TensorSpec:
                 raise ShapeError(
                     f"an array must have at most {_MAX_RANK} dimensions; got {self.rank} [X1]"
                 )
+            if any(not 0 <= axis < self.rank for axis in self.dynamic):
+                raise ShapeError(
+                    f"dynamic must name axes of {self.rank} dimensions; got {self.dynamic} [X1]"
+                )
             # Of an empty array the other sizes count: strides are products of them.
             if math.prod([max(abs(d), 1) for d in self.shape]) * self.dtype.bits > _MAX_SIZE:
                 raise ShapeError(f"an array must have fewer than 2**62 bits; got {self} [X1]")

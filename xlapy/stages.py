@@ -7,7 +7,7 @@ from typing import Any, final
 from xlapy import tree
 from xlapy.backends.base import Executable as Program
 from xlapy.backends.eager import put
-from xlapy.errors import DTypeError
+from xlapy.errors import BackendError, DTypeError
 from xlapy.signatures import Signature, spec_of_leaf
 from xlapy.tensor import Placement, Tensor
 from xlapy.trace.process_grid import settled
@@ -92,6 +92,11 @@ class Executable:
                 f"{function._name}: arguments must be of the lowered signature {expected}; got {actual} [X1]"
             )
         if placement is not lowered._placement:
+            if function._backend is None and any(type(x) is Tensor for x in signature.leaves):
+                raise BackendError(
+                    f"{function._name}: arguments must lie where the program was compiled for,"
+                    f" {lowered._placement}; got {placement} [X1]\n  move them with x.to(...)"
+                )
             tensors = [put(t.numpy(), lowered._placement) for t in tensors]
         entry = lowered._entry
         if entry.scalars:

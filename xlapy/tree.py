@@ -118,6 +118,10 @@ def register(cls: type, to_children: _Split, from_children: _Join) -> type:
     >>> xlapy.tree.flatten(Pair(1, [2, 3]))[0]
     [1, 2, 3]
     """
+    if not isinstance(cls, type) or not callable(to_children) or not callable(from_children):
+        raise DTypeError(
+            f"register needs a class and two functions; got {cls!r}, {to_children!r} and {from_children!r} [X1]"
+        )
     if cls in _registered or cls in (dict, list, tuple, type(None)):
         raise ConstraintError(
             f"a container class must be registered once; got {cls.__name__} again [X1]"

@@ -73,6 +73,10 @@ def register_backend(name: str, factory: Callable[[], Backend]) -> None:
     ...     print(xlapy.ones(2) + 1)
     [2. 2.]
     """
+    if not isinstance(name, str) or not callable(factory):
+        raise BackendError(
+            f"a backend must be registered by a name and a function; got {name!r} and {factory!r} [X1]"
+        )
     origin = getattr(factory, "__module__", "?")
     with _lock:
         if name in _factories:
@@ -123,7 +127,12 @@ def get_backend(name: str | Backend | None = None) -> Backend:
         if name not in _open:
             _read_entry_points()
             if name in _factories:
-                _open[name] = _factories[name]()
+                made = _factories[name]()
+                if not isinstance(made, Backend):
+                    raise BackendError(
+                        f"what makes backend {name!r} must give a Backend; got {type(made).__name__} [X1]"
+                    )
+                _open[name] = made
             elif name.startswith("pjrt:") and len(name) > 5:
                 _open[name] = _pjrt(name[5:])
             else:

@@ -417,7 +417,9 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     extra = [r - len(t.replace("...", "")) for t, r in zip(terms, ranks, strict=True)]
     for term, rank, more in zip(terms, ranks, extra, strict=True):
         if more < 0 or (more and "..." not in term):
-            raise ShapeError(f"the term {term!r} must fit an operand of {rank} dimensions [X1]")
+            raise ShapeError(
+                f"a term must have a letter for each dimension of its operand, {rank}; got {term!r} [X1]"
+            )
     widest = max((m for t, m in zip(terms, extra, strict=True) if "..." in t), default=0)
     # Characters that are no letters, so that none of the user's is taken.
     names = "".join(chr(0x2460 + i) for i in range(widest))

@@ -128,7 +128,10 @@ def key(seed: Any, /) -> Tensor:
     Tensor([ 0, 42], u32[2])
     """
     if type(seed) is not Tensor:
-        number = as_int(seed, "seed") % (1 << 64)
+        given = as_int(seed, "seed")
+        if not -(1 << 63) <= given < 1 << 64:
+            raise DTypeError(f"a seed must fit 64 bits; got {given} [X3]")
+        number = given % (1 << 64)
         return asarray(np.asarray([number >> 32, number & 0xFFFFFFFF], np.uint32))
     return _key_of(seed)
 
