@@ -33,6 +33,16 @@ def solve(a: Any, b: Any) -> Any:
     return ops.triangular_solve(lower, ops.triangular_solve(lower, b), transpose_a="ADJOINT")
 
 
+def factored(a: Any) -> Any:
+    """By functions of a library; what is above the diagonal they leave as it is."""
+    columns = [(0, 1)]
+    lower, info = ops.custom_call(
+        "lapack_spotrf_ffi", [a], ["f32[4,4]", "s32[]"], backend_config={"uplo": np.uint8(ord("L"))},
+        operand_layouts=columns, result_layouts=[*columns, ()],
+    )  # fmt: skip
+    return xlapy.tril(lower), info
+
+
 def spectrum(x: Any) -> Any:
     """A filter in the frequency domain."""
     f = ops.fft(x, "RFFT", 16)
@@ -51,6 +61,7 @@ LINEAR = {
         lambda a, b: ops.triangular_solve(a, b, left_side=False, lower=False, unit_diagonal=True),
         [normal(3, 4, 4) / 3, normal(3, 2, 4)],
     ),
+    "lapack": Program(factored, [positive(4)]),
     "fft": Program(spectrum, [normal(3, 16)]),
     "fft_complex_3d": Program(
         lambda x: ops.fft(ops.fft(ops.complex(x, x), "FFT", (2, 3, 4)), "IFFT", (4,)), [normal(2, 3, 4)]
@@ -104,6 +115,12 @@ ORDER = {
         [whole(5, 7, low=-3, high=3).astype(np.float32)], 0.0,
     ),
     "random": Program(random, [np.array([3, 5], np.uint32)]),
+    "threefry": Program(
+        lambda s: ops.rng_bit_generator("THREE_FRY", s, (5, 3)), [np.array([7, 9], np.uint64)], 0.0
+    ),
+    "philox": Program(
+        lambda s: ops.rng_bit_generator("PHILOX", s, (7,), "u64"), [np.array([7, 9, 2**63], np.uint64)], 0.0
+    ),
     "unique_like": Program(
         lambda x: xlapy.searchsorted(ops.sort(x), xlapy.asarray([2, 5, 7])), [whole(9)], 0.0
     ),

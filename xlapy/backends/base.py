@@ -64,6 +64,8 @@ class Capabilities:
         where there are no limits.
     fewest_bits : mapping
         From the name of an operation to the fewest bits of an element that it is there for.
+    joint_reductions : bool
+        Whether several arrays may be reduced at once over a channel.
     mixed_precision : bool
         Whether a computation on scalars may be applied to floats of several precisions.
     overwrites_inputs : bool
@@ -77,6 +79,7 @@ class Capabilities:
     scalar_regions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reductions: Mapping[str, frozenset[str]] = field(default_factory=dict)
     fewest_bits: Mapping[str, int] = field(default_factory=dict)
+    joint_reductions: bool = True
     mixed_precision: bool = True
     overwrites_inputs: bool = False
     flushes_subnormals: bool = False

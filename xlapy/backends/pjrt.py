@@ -162,6 +162,8 @@ class Pjrt(Backend):
             SCALAR_REGIONS,
             REDUCTIONS.get(kind, REDUCTIONS["*"]),
             FEWEST_BITS.get(kind, {}),
+            # XLA before 0.11 finds no layouts for their results.
+            joint_reductions=False,
             mixed_precision=False,
             overwrites_inputs=kind == "cpu",
             flushes_subnormals=kind == "cpu",

@@ -155,6 +155,8 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
         )
     )
     if not lacks:
+        if _is_joint(instruction) and not capabilities.joint_reductions:
+            return partial(_one_by_one, op)
         if not capabilities.mixed_precision:
             instead = in_one_precision(instruction)
             if instead is not None:
@@ -177,6 +179,16 @@ def _require_known_sizes(instruction: Instruction) -> None:
             "  exchange the whole arrays and their sizes (get_dimension_size), or use the interpreter"
         )
         raise annotate(error, "", specs, instruction.source)
+
+
+def _is_joint(instruction: Instruction) -> bool:
+    """Whether it reduces several arrays at once over a channel."""
+    several = instruction.op.name == "all_reduce" and len(instruction.operands) > 1
+    return several and bool(instruction.params["channel_id"])
+
+
+def _one_by_one(op: Op, *xs: Any, **params: Any) -> Any:
+    return tuple([y for x in xs for y in bind(op, x, **params)])
 
 
 def _is_narrow(instruction: Instruction, fewest_bits: Mapping[str, int]) -> bool:
