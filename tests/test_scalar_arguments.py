@@ -101,3 +101,11 @@ def test_several_scalars_keep_their_places() -> None:
 def test_alone_it_is_of_the_default_type() -> None:
     assert str(xlapy.compile(lambda n: n * 2)(0.5).spec) == "f32[]"
     assert str(xlapy.compile(lambda n: n * 2)(5).spec) == "s32[]"
+
+
+def test_an_error_names_the_number_that_was_given() -> None:
+    x = xlapy.ones(3, dtype="s8")
+    with pytest.raises(DTypeError, match="must fit s8; got 300"):
+        x + 300
+    with pytest.raises(DTypeError, match="must fit s8; got -200"):
+        x[0] = -200

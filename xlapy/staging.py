@@ -524,6 +524,11 @@ def _make(
             values = [builder.value(x if type(x) is Tensor else lift(x)) for x in outs]
     except XlapyError as error:
         specs = [t.placed.spec if t is not None else leaves[i] for i, t in enumerate(tensors)]
+        for i, (example, _) in classes.items():
+            # The checks saw a number of the same sign and width.
+            error.args = (
+                str(error.args[0]).replace(f"; got {example} [X3]", f"; got {leaves[i]} [X3]"),
+            )
         raise annotate(error, name, specs, caller(2)) from None
     computation = eliminate_dead(builder.finish(values))
     captured = [t for t, _ in builder.captured.values()]
