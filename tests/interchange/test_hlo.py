@@ -227,6 +227,35 @@ ENTRY e {
         np.testing.assert_allclose(np.tril(found), np.linalg.cholesky(x), rtol=1e-12)
 
 
+ONEDNN = """HloModule m
+ENTRY e {
+  p = f32[2,4,3] parameter(0)
+  q = f32[2,5,4] parameter(1)
+  m = f32[2,3,5] custom-call(p, q), custom_call_target="__onednn$matmul", backend_config={"onednn_matmul_config":MATMUL}
+  ROOT s = f32[2,3,5] custom-call(m), custom_call_target="__onednn$softmax", backend_config=SOFTMAX
+}"""
+PRODUCT = '{"transpose_a":true,"transpose_b":true,"fusions":{"ops":[]}}'
+
+
+def test_calls_of_another_library():
+    """oneDNN's products and softmax, as XLA puts them into programs where it is built with it."""
+    rng = np.random.default_rng(0)
+    p, q = rng.random((2, 4, 3), np.float32), rng.random((2, 5, 4), np.float32)
+    product = np.swapaxes(p, 1, 2) @ np.swapaxes(q, 1, 2)
+    for config, axis in (('{"onednn_softmax_config":{"softmax_axis":1}}', 1), ("{}", -1)):
+        text = ONEDNN.replace("MATMUL", PRODUCT).replace("SOFTMAX", config)
+        found = xlapy.from_hlo(text)(p, q, backend="interpreter").numpy()
+        wanted = np.exp(product) / np.exp(product).sum(axis, keepdims=True)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    for config in (
+        PRODUCT.replace("[]", '["BIAS"]'),
+        '{"fused_ops":["RELU"],"transpose_a":true,"transpose_b":true}',
+    ):
+        text = ONEDNN.replace("MATMUL", config).replace("SOFTMAX", "{}")
+        with pytest.raises(UnsupportedOpError, match="fused"):
+            xlapy.from_hlo(text)(p, q, backend="interpreter")
+
+
 def test_refuses():
     """Text that is no HLO, and a custom call that nobody knows."""
     with pytest.raises(ArtifactError, match="valid HLO"):

@@ -245,37 +245,50 @@ def identity(*arrays: Array, out: Sequence[Any], attributes: Attributes) -> tupl
 def matmul(
     x: Array, y: Array, *rest: Array, out: Sequence[Any], attributes: Attributes
 ) -> tuple[Any, ...]:
-    """The product of two stacks of matrices, in f32 for narrower floats."""
-    _plain(rest, attributes, "a matrix product")
+    """The product of two stacks of matrices, of which each may be transposed; in f32 for narrower floats."""
+    given = _configuration(attributes, "onednn_matmul_config")
+    fused = given.get("fused_ops") or given.get("fusions", {}).get("ops")
+    if rest or fused or len(out) > 1 or x.dtype.kind in "iu":
+        raise UnsupportedOpError(
+            "custom_call: a matrix product with fused operations is not known to the interpreter; got"
+            f" {fused or len(rest)}; compile without them, with xla_cpu_use_onednn=False [X5]"
+        )
     wide = np.float32 if x.dtype.itemsize < 4 else x.dtype
+    x, y = (
+        a.swapaxes(-1, -2) if given.get(f"transpose_{n}") else a for a, n in ((x, "a"), (y, "b"))
+    )
     found = np.matmul(x.astype(wide), y.astype(wide))
     return (found.reshape(out[0].shape).astype(out[0].dtype.numpy),)
 
 
 def softmax(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any, ...]:
-    """exp(x) / sum(exp(x)) over the last dimension."""
+    """exp(x) / sum(exp(x)) over a dimension; the last one if none is given."""
+    given = _configuration(attributes, "onednn_softmax_config")
+    axis = int(given.get("softmax_axis", 0)) if given else -1
     wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
-    weights = np.exp(wide - wide.max(-1, keepdims=True))
-    return ((weights / weights.sum(-1, keepdims=True)).astype(out[0].dtype.numpy),)
+    weights = np.exp(wide - wide.max(axis, keepdims=True))
+    return ((weights / weights.sum(axis, keepdims=True)).astype(out[0].dtype.numpy),)
+
+
+def _configuration(attributes: Attributes, name: str) -> dict[str, Any]:
+    """A part of the configuration that XLA writes as JSON."""
+    import json
+
+    try:
+        found = json.loads(attributes.get("opaque") or "{}")
+    except ValueError:
+        found = None
+    part = found.get(name, {}) if isinstance(found, dict) else None
+    if not isinstance(part, dict):
+        raise UnsupportedOpError(
+            f"custom_call: the configuration must be XLA's, with {name}; got {attributes} [X5]"
+        )
+    return part
 
 
 def rng_seed(*, out: Sequence[Any], attributes: Attributes) -> tuple[Any, ...]:
     """Where XLA's random numbers start: a run that was given no seed has one of its own."""
     return (np.random.default_rng().integers(2**64, dtype=np.uint64, size=()),)
-
-
-def _plain(rest: Sequence[Array], attributes: Attributes, what: str) -> None:
-    text = str(attributes.get("opaque", attributes))
-    fused = [
-        word
-        for word in ("BIAS", "RELU", "TANH", "GELU", "SIGMOID", "SUM", "LINEAR", "ELU")
-        if word in text
-    ]
-    if rest or fused:
-        raise UnsupportedOpError(
-            f"custom_call: {what} with fused operations is not known to the interpreter; got {fused or len(rest)};"
-            " compile without them, with xla_cpu_use_onednn=False [X5]"
-        )
 
 
 def _lapack() -> dict[str, Callable[..., Any]]:
