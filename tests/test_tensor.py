@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xlapy
-from xlapy.errors import BackendError, DTypeError, ShapeError, TracingError
+from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, TracingError
 
 
 def test_attributes() -> None:
@@ -169,3 +169,16 @@ def test_operators_on_values_of_a_builder() -> None:
     p = b.parameter(0, "f32[2,2]", "p")
     y = xlapy.where(p > 0, p @ p, 1 - p) * 2.0 + p[0] + xlapy.concatenate([p, p])[1:3]
     assert b.build(y).result_specs[0] is xlapy.TensorSpec((2, 2), "f32")
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "std", "var", "any", "all"])
+def test_functions_of_numpy_call_the_method(name: str) -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = getattr(np, name)(xlapy.asarray(array), axis=1, keepdims=True)
+    assert type(found) is xlapy.Tensor
+    np.testing.assert_allclose(found.numpy(), getattr(np, name)(array, axis=1, keepdims=True))
+
+
+def test_a_method_writes_to_nothing() -> None:
+    with pytest.raises(ConstraintError, match="out must be None"):
+        xlapy.ones(3).sum(out=np.zeros(()))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from xlapy import tensor
+from xlapy.errors import ConstraintError
 
 from . import arithmetic, comparison, rounding
 from .operators import binary_operator, unary_operator
@@ -32,6 +34,25 @@ _COMPARISONS = {
     "eq": comparison.equal,
     "ne": comparison.not_equal,
 }
+
+
+# `numpy.sum(x)` and its like call the method of x, with `out`.
+_NUMPY_PASSES_OUT = frozenset("all any argmax argmin max mean min prod std sum var".split())
+
+
+def _without_out(function: Any) -> Any:
+    """The function as a method that takes ``out=None`` as well."""
+
+    @functools.wraps(function)
+    def method(x: Any, /, *args: Any, out: None = None, **kwargs: Any) -> Any:
+        if out is not None:
+            raise ConstraintError(
+                f"{function.__name__}: out must be None, for tensors are not written to; got"
+                f" {type(out).__name__} [X1]"
+            )
+        return function(x, *args, **kwargs)
+
+    return method
 
 
 def _operators() -> dict[str, Any]:
@@ -86,7 +107,8 @@ def _install() -> None:
         (sorting, "argsort sort"),
     ):
         for name in names.split():
-            attributes[name] = getattr(module, name)
+            found = getattr(module, name)
+            attributes[name] = _without_out(found) if name in _NUMPY_PASSES_OUT else found
     functions: dict[str, Any] = {
         "transpose": shaping.permute_dims,
         "matrix_transpose": shaping.matrix_transpose,
