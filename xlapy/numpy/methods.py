@@ -37,7 +37,19 @@ _COMPARISONS = {
 
 
 # `numpy.sum(x)` and its like call the method of x, with `out`.
-_NUMPY_PASSES_OUT = frozenset("all any argmax argmin max mean min prod std sum var".split())
+_NUMPY_PASSES_OUT = (
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+)
 
 
 def _without_out(function: Any) -> Any:
