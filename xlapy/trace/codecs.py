@@ -33,8 +33,11 @@ __all__ = [
 ]
 
 
+# What dataclass writes to compare, print and freeze the codecs would take most of the time to import them.
+
+
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Simple:
     """A codec from two functions on text; `default` is what an absent attribute means."""
 
@@ -153,7 +156,7 @@ DTYPE: Final = Simple(_print_dtype, as_dtype)
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Optional:
     """A parameter that may be None, or have a default that is left out of the text."""
 
@@ -173,7 +176,7 @@ class Optional:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Enum:
     """``#stablehlo<comparison_direction LT>``; the value is the bare word."""
 
@@ -191,7 +194,7 @@ class Enum:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class EnumList:
     """``[#stablehlo<precision DEFAULT>, ...]``; the value is a tuple of words, None for absent."""
 
@@ -212,7 +215,7 @@ class EnumList:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Struct:
     """``#stablehlo.dot<lhs_contracting_dimensions = [1], ...>``: several parameters in one attribute.
 
@@ -276,7 +279,7 @@ def _scalar_text(value: Any) -> str:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Group:
     """Several parameters under one attribute name; the codec works on a mapping of them.
 

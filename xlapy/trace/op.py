@@ -103,7 +103,7 @@ class Codec(Protocol):
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Hlo:
     """How an operation is written as StableHLO (or CHLO, MHLO): a declaration from which text goes out and in.
 
@@ -171,11 +171,11 @@ class Op:
         return f"Op({self.name})"
 
 
-@dataclass(slots=True)
 class _Registry:
-    ops: dict[str, Op] = field(default_factory=dict)
-    hlo_names: dict[str, Op] = field(default_factory=dict)
-    readers: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.ops: dict[str, Op] = {}
+        self.hlo_names: dict[str, Op] = {}
+        self.readers: dict[str, Callable[..., Any]] = {}
 
 
 _registry: Final = _Registry()
