@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import subprocess
 import sys
 from pathlib import Path
 
@@ -255,6 +256,21 @@ def test_reading_goes_on_in_another_process() -> None:
     second = isolation._process._process
     assert second is not None
     assert second.pid != first.pid
+
+
+def test_reading_in_a_fork() -> None:
+    """A child of a process that has read has a reader of its own."""
+    code = (
+        "import os, sys, xlapy\n"
+        f"text = {GOOD!r}\n"
+        "xlapy.from_hlo(text)\n"
+        "child = os.fork()\n"
+        "xlapy.from_hlo(text)\n"
+        "if child:\n"
+        "    assert os.waitpid(child, 0)[1] == 0\n"
+        "    xlapy.from_hlo(text)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 def test_reading_without_another_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,10 @@ class _Process:
         else:  # it is the parent's to wait for
             process.returncode = 0
 
+    def forked(self) -> None:
+        """Begin anew in a child, where no other thread will let go of the lock."""
+        self._lock = threading.Lock()
+
     def close(self) -> None:
         """End the process, if there is one."""
         with self._lock:
@@ -140,6 +144,8 @@ def _exchange(
 
 _process: Final = _Process()
 atexit.register(_process.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_process.forked)
 
 
 def read_isolated(form: bytes, data: bytes) -> bytes:

@@ -28,9 +28,16 @@ def from_hlo(program: str | bytes | Path) -> ImportedFunction:
     Raises
     ------
     ArtifactError
-        If it is no valid HLO.
+        If it is no valid HLO; with the line that is wrong.
     UnsupportedOpError
-        If it holds an operation or a type that is not known here.
+        If it holds an operation or a type that is not known here, or a bitcast whose meaning depends on tiles.
+
+    Notes
+    -----
+    XLA's own reader, which ends the process on some malformed programs, runs in another one. That is started for the
+    first program, in about 0.2 s, and waits for others some minutes.
+
+    A program over several devices runs by `xlapy.replicate`.
 
     Examples
     --------

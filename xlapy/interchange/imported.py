@@ -159,6 +159,11 @@ def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> Imported
     UnsupportedOpError
         If it holds an operation or a type that is not known here.
 
+    Notes
+    -----
+    MLIR's own readers, which end the process on some malformed programs, run in another one. That is started for the
+    first program, in about 0.2 s, and waits for others some minutes.
+
     Examples
     --------
     >>> import xlapy
