@@ -14,7 +14,7 @@ from xlapy.backends.base import CompileOptions
 from xlapy.backends.base import Executable as Program
 from xlapy.backends.eager import clear_eager_cache, common_placement, compile_checked, put
 from xlapy.backends.registry import get_backend
-from xlapy.dispatch import NotPlainError, arrange, places, unpacker
+from xlapy.dispatch import NotPlainError, arrange, from_payloads, places
 from xlapy.errors import (
     BackendError,
     ConstraintError,
@@ -102,7 +102,7 @@ class CompiledFunction:
         self._signature = signature_of(function)
         self._check_names()
         self._plain = not self._static and not self._donate and backend is None
-        self._fast: dict[Any, tuple[Callable[[list[Any]], Any], Any]] = {}
+        self._fast: dict[Any, Callable[[list[Any]], Any]] = {}
         self._entries: dict[Any, Entry] = {}
         self._history: list[dict[str, str]] = []
         self._lock = threading.RLock()
@@ -144,17 +144,22 @@ class CompiledFunction:
             # The fast path: tensors, and containers of them, seen before.
             try:
                 try:
-                    run, unpack = self._fast[tuple([a.placed for a in args])]
-                    payloads = [a.payload for a in args]
+                    if len(args) == 2:  # without a loop, which would take as long as all the rest
+                        x, y = args
+                        run = self._fast[x.placed, y.placed]
+                        payloads = [x.payload, y.payload]
+                    else:
+                        run = self._fast[tuple([a.placed for a in args])]
+                        payloads = [a.payload for a in args]
                 except AttributeError:
                     payloads = []
                     key: list[Any] = []
                     arrange(args, payloads, key)
-                    run, unpack = self._fast[tuple(key)]
+                    run = self._fast[tuple(key)]
             except (KeyError, TypeError, NotPlainError, RecursionError):
                 pass
             else:
-                return unpack(run(payloads))
+                return run(payloads)
         try:
             return self._call(args, kwargs)
         except XlapyError as error:
@@ -258,8 +263,7 @@ class CompiledFunction:
             def run(payloads: list[Any]) -> Any:
                 return straight([payloads[i] for i in order])
 
-        unpack = unpacker(entry.out_structure, executable.placed)
-        self._fast[tuple(key)] = (run, unpack)
+        self._fast[tuple(key)] = from_payloads(run, entry.out_structure, executable.placed)
 
     # --- arguments ----------------------------------------------------------------------------------------------
 

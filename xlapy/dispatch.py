@@ -8,7 +8,7 @@ from typing import Any
 from xlapy import tree
 from xlapy.tensor import Placed, Tensor
 
-__all__ = ["NotPlainError", "arrange", "places", "unpacker"]
+__all__ = ["NotPlainError", "arrange", "from_payloads", "places"]
 
 
 class NotPlainError(Exception):
@@ -68,31 +68,33 @@ def _size(arguments: Any) -> int:
     return len(tree.flatten(arguments)[0])
 
 
-def unpacker(structure: tree.TreeDef, placed: Sequence[Placed]) -> Callable[[Any], Any]:
-    """What makes a program's payloads the function's result: the leanest function for the container."""
+def from_payloads(
+    run: Callable[[list[Any]], Any], structure: tree.TreeDef, placed: Sequence[Placed]
+) -> Callable[[list[Any]], Any]:
+    """A program as a function from its arguments' payloads to what it returns: the leanest for the container."""
     if structure is tree.LEAF:
         first = placed[0]
 
-        def unpack(results: Any) -> Any:
-            return Tensor(first, results[0])
+        def call(payloads: list[Any]) -> Any:
+            return Tensor(first, run(payloads)[0])
 
     elif structure.kind in (tuple, list) and all(c is tree.LEAF for c in structure.children):
         kind: Any = structure.kind
 
-        def unpack(results: Any) -> Any:
-            return kind([Tensor(p, r) for p, r in zip(placed, results, strict=True)])
+        def call(payloads: list[Any]) -> Any:
+            return kind([Tensor(p, r) for p, r in zip(placed, run(payloads), strict=True)])
 
     elif structure.kind is dict and all(c is tree.LEAF for c in structure.children):
         names = structure.data
 
-        def unpack(results: Any) -> Any:
-            return {n: Tensor(p, r) for n, p, r in zip(names, placed, results, strict=True)}
+        def call(payloads: list[Any]) -> Any:
+            return {n: Tensor(p, r) for n, p, r in zip(names, placed, run(payloads), strict=True)}
 
     else:
 
-        def unpack(results: Any) -> Any:
+        def call(payloads: list[Any]) -> Any:
             return tree.unflatten(
-                structure, [Tensor(p, r) for p, r in zip(placed, results, strict=True)]
+                structure, [Tensor(p, r) for p, r in zip(placed, run(payloads), strict=True)]
             )
 
-    return unpack
+    return call
