@@ -14,6 +14,7 @@ import numpy as np
 from xlapy import _jaxlib
 from xlapy.backends.base import Backend, Capabilities, CompileOptions, Executable
 from xlapy.backends.channels import with_own_channels
+from xlapy.backends.constant_traps import without_traps
 from xlapy.backends.meetings import require_meetings
 from xlapy.backends.region_limits import FEWEST_BITS, REDUCTIONS, SCALAR_REGIONS
 from xlapy.errors import BackendError, UnsupportedOpError
@@ -253,6 +254,7 @@ class Pjrt(Backend):
             raise UnsupportedOpError(
                 f"shardings are not supported on {self.name}; got {options} [X5]"
             )
+        computation = without_traps(computation)
         for what, specs in (
             ("an argument", computation.parameter_specs), ("a result", computation.result_specs)
         ):  # fmt: skip

@@ -1,0 +1,162 @@
+"""What XLA does to a program while it compiles it: operations whose operands it finds to be constant it computes.
+
+It does so by other code than at run time, before and after its own passes, and that code divides integers by zero,
+which ends the process, leaves the sign out of leading zeros, forgets that an order is total, and more. So what depends
+on constants alone is computed here, by the operations' own kernels, and no integer is divided by what may be zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from xlapy.backends.evaluator import evaluator
+from xlapy.specs import TensorSpec
+from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.op import lookup
+from xlapy.trace.simplify import fold_constants
+
+__all__ = ["without_traps"]
+
+_DIVISIONS: Final = frozenset({"div", "rem"})
+#: operations that XLA computes wrong of constants, beside those that `fold_constants` computes
+_WRONG: Final = frozenset({
+    "bitcast", "clamp", "convolution", "reduce", "reduce_window", "scatter", "select_and_scatter",
+})  # fmt: skip
+_LIMIT: Final = 1 << 10
+
+
+def without_traps(computation: Computation) -> Computation:
+    """The program, giving the same, with nothing in it that XLA would compute wrong before it runs.
+
+    Parameters
+    ----------
+    computation : Computation
+
+    Returns
+    -------
+    Computation
+        The same object if there was nothing to change.
+    """
+    return _without_traps(computation, {})
+
+
+def _without_traps(computation: Computation, done: dict[Computation, Computation]) -> Computation:
+    found = done.get(computation)
+    if found is not None:
+        return found
+    folded = fold_constants(computation)
+    constant = lookup("constant")
+    known: dict[Value, Any] = {}
+    names: dict[Value, Value] = {}
+    made: list[Instruction] = []
+    changed = folded is not computation
+    for instruction in folded.instructions:
+        if instruction.op is constant:
+            known[instruction.results[0]] = instruction.params["value"]
+        params = _params(instruction.params, done)
+        if params is not instruction.params or any(v in names for v in instruction.operands):
+            operands = tuple([names.get(v, v) for v in instruction.operands])
+            instruction = Instruction(
+                instruction.op,
+                operands,
+                params,
+                instruction.results,
+                instruction.source,
+                instruction.name,
+            )
+            changed = True
+        if instruction.op.name in _WRONG and all(v in known for v in instruction.operands):
+            arrays = _computed(instruction, known)
+            if arrays is not None:
+                for value, array in zip(instruction.results, arrays, strict=True):
+                    known[value] = array
+                    made.append(
+                        Instruction(constant, (), {"value": array}, (value,), instruction.source)
+                    )
+                changed = True
+                continue
+        if instruction.op.name in _DIVISIONS and _may_divide_by_zero(instruction, known):
+            result = instruction.results[0]
+            names[result] = _guarded(instruction, made)
+            changed = True
+        else:
+            made.append(instruction)
+    if changed:
+        results = [names.get(v, v) for v in folded.results]
+        folded = Computation(
+            computation.parameters, made, results, computation.name, computation.parameter_names
+        )
+    done[computation] = folded
+    return folded
+
+
+def _computed(instruction: Instruction, known: Mapping[Value, Any]) -> list[Any] | None:
+    """The results of an operation on constants; None if they would be large."""
+    specs: list[Any] = [v.spec for v in instruction.results]
+    if not all(s.is_static and s.size <= _LIMIT for s in specs):
+        return None
+    operands = list(dict.fromkeys(instruction.operands))
+    run = evaluator(Computation(operands, [instruction], instruction.results))
+    with np.errstate(all="ignore"):
+        found = run(*[known[v] for v in operands])
+    return [np.asarray(a, s.dtype.numpy) for a, s in zip(found, specs, strict=True)]
+
+
+def _params(params: Mapping[str, Any], done: dict[Computation, Computation]) -> Mapping[str, Any]:
+    changed: dict[str, Any] = {}
+    for key, value in params.items():
+        if type(value) is Computation:
+            new: Any = _without_traps(value, done)
+            if new is not value:
+                changed[key] = new
+        elif type(value) is tuple and value and type(value[0]) is Computation:
+            news = tuple([_without_traps(v, done) for v in value])
+            if any(a is not b for a, b in zip(news, value, strict=True)):
+                changed[key] = news
+    return {**params, **changed} if changed else params
+
+
+def _may_divide_by_zero(instruction: Instruction, known: Mapping[Value, Any]) -> bool:
+    spec = instruction.results[0].spec
+    if type(spec) is not TensorSpec or not spec.dtype.integer:
+        return False
+    divisor = known.get(instruction.operands[1])
+    return divisor is None or not np.all(divisor)
+
+
+def _guarded(instruction: Instruction, made: list[Instruction]) -> Value:
+    """Record ``select(y == 0, what x / 0 is, x / select(y == 0, 1, y))`` and give the result."""
+    x, y = instruction.operands
+    spec: Any = y.spec
+    dtype = spec.dtype
+    scope = instruction.results[0].scope
+    source = instruction.source
+
+    def record(name: str, operands: Sequence[Value], result: TensorSpec, **params: Any) -> Value:
+        value = Value(result, scope)
+        made.append(Instruction(lookup(name), tuple(operands), params, (value,), source))
+        return value
+
+    def filled(number: int) -> Value:
+        array = np.broadcast_to(np.asarray(number).astype(dtype.numpy), spec.shape)
+        full = record("constant", (), spec.with_shape(spec.shape), value=array)
+        for d in spec.dynamic:
+            size = record("get_dimension_size", (y,), TensorSpec((), "s32"), dimension=d)
+            so_far = [*full.spec.dynamic, d]  # type: ignore[union-attr]
+            full = record(
+                "set_dimension_size", (full, size), spec.with_shape(spec.shape, so_far), dimension=d, varies=True
+            )  # fmt: skip
+        return full
+
+    is_zero = record(
+        "compare", (y, filled(0)), spec.with_dtype("pred"), comparison_direction="EQ",
+        compare_type="SIGNED" if dtype.kind == "int" else "UNSIGNED",
+    )  # fmt: skip
+    safe = record("select", (is_zero, filled(1), y), spec)
+    quotient = record(instruction.op.name, (x, safe), spec)
+    # All bits 1, or the number itself as the rest: as at run time.
+    by_zero = filled(-1) if instruction.op.name == "div" else x
+    return record("select", (is_zero, by_zero, quotient), spec)
