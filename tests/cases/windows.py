@@ -191,6 +191,7 @@ CASES += [
     scattered("ties", TWO, operand=TIED),
     scattered("ties_gt", TWO, ops.gt, operand=TIED),
     scattered("nan", TWO, operand=NANS),
+    scattered("no_source", window((2, 2), None, ((-4, 0), (0, 0))), init=7.0, order=0),
     scattered("rank_1", window((3,), (2,), ((1, 1),)), operand="f64[7]"),
     scattered("scalar", window(()), operand="f64[]"),
     scattered("f32", TWO, operand="f32[5,6]", tol=1e-6, order=0),

@@ -113,6 +113,28 @@ def _no_zero(instruction: Instruction, operands: Sequence[Any], result: Array) -
     return None
 
 
+#: functions that XLA computes alike on both sides of a branch cut, whatever the sign of the zero says
+_CUT = frozenset({"asin", "acos", "atan", "asinh", "acosh", "atanh"})
+
+
+def _on_a_cut(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if instruction.op.name not in _CUT or not is_complex(instruction):
+        return None
+    z = wide(operands[0])
+    return np.asarray((z.real == 0) | (z.imag == 0))
+
+
+def _lost_zeta(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if instruction.op.name not in ("zeta", "polygamma"):
+        return None
+    order, q = wide(operands[0]), wide(operands[1])
+    info = ml_dtypes.finfo(as_dtype(result.dtype).numpy)
+    # The first term, q^-order, is nothing in this type.
+    return np.asarray(
+        (q > 0) & (np.log(np.maximum(q, 1.0)) * (order + 1) > -np.log(float(info.smallest_normal)))
+    )
+
+
 KNOWN: list[KnownDifference] = [
     KnownDifference(
         _lost_sums,
@@ -125,6 +147,8 @@ KNOWN: list[KnownDifference] = [
         _solved, "XLA solves by inverses of blocks, so what is no number spreads within them"
     ),
     KnownDifference(_tiny_angle, "XLA flushes denormals, and divides 0 by 0 then"),
+    KnownDifference(_on_a_cut, "XLA does not ask zeros for their sign at branch cuts"),
+    KnownDifference(_lost_zeta, "XLA multiplies an infinite factorial by a power that underflowed"),
     KnownDifference(_no_zero, "f8e8m0fnu has no zero"),
 ]
 

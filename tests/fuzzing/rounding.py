@@ -8,7 +8,7 @@ breaks, is not compared; `fuzzing.setting.Setting.counts` says how much was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,11 +74,11 @@ def spacing(array: Array, dtype: DType) -> Array:
 
 def nudged(
     array: Array, dtype: DType, ulps: float, rng: np.random.Generator, *, absolute: bool = False,
-    bias: float = 0.0,
+    bias: float = 0.0, signs: bool = False,
 ) -> Array:  # fmt: skip
     """The elements off by up to so many units in the last place (of 1 at least, if `absolute`); zeros stay else.
 
-    With a bias they are all off by as much, in its direction.
+    With a bias they are all off by as much, in its direction; if `signs` are open zeros have that of the bias.
     """
     if not array.size:
         return array
@@ -97,6 +97,8 @@ def nudged(
     if array.dtype.kind == "c":
         moved = moved + 1j * errors()
     kept = np.isfinite(exact) & ((exact != 0) | absolute)
+    if signs and bias and array.dtype.kind != "c":
+        exact = np.where(exact == 0, np.copysign(0.0, bias), exact)
     with np.errstate(all="ignore"):
         return np.asarray(np.where(kept, moved, exact)).astype(array.dtype)
 
@@ -129,11 +131,14 @@ class Noise:
         Whether operations may be fused, so that intermediate results are more exact than their types, or less.
     bias : float
         1 or -1 for errors that all have this sign.
+    exact : mapping
+        The values without errors, where they are known.
     """
 
     rng: np.random.Generator
     fused: bool = True
     bias: float = 0.0
+    exact: Mapping[Value, Any] | None = None
 
     def __call__(
         self, instruction: Instruction, kernel: Callable[..., tuple[Any, ...]], operands: list[Any]
@@ -162,6 +167,14 @@ class Noise:
         self, instruction: Instruction, kernel: Callable[..., tuple[Any, ...]], operands: list[Any]
     ) -> Sequence[Any]:
         name = instruction.op.name
+        if name == "reduce_precision" and self.fused:
+            # A derivative takes it for linear, which it is but for its rounding.
+            return [
+                self._off(x, v, _coarse(instruction))
+                for x, v in zip(kernel(*operands), instruction.results)
+            ]
+        if name == "bitcast_convert_type":
+            return [self._bits(instruction, operands[0], kernel(*operands)[0])]
         if name == "set_dimension_size":
             return [self._filled(instruction, operands[0], kernel(*operands)[0])]
         if name in EXACT and not (name == "sign" and is_complex(instruction)):
@@ -170,7 +183,10 @@ class Noise:
             if name in RING:
                 outs = kernel(*operands)
                 if _is_small(operands, outs):
-                    return outs
+                    return [
+                        self._off(x, v, 0.0, signs=True)
+                        for x, v in zip(outs, instruction.results, strict=True)
+                    ]
             given = [
                 self._off(x, v, 1.0) for x, v in zip(operands, instruction.operands, strict=True)
             ]
@@ -185,13 +201,33 @@ class Noise:
                 return outs
             ulps = 1.0
         absolute = name in ABSOLUTE
+        signs = name in SUMMED
         found = [
-            self._off(x, v, ulps, absolute) for x, v in zip(outs, instruction.results, strict=True)
+            self._off(x, v, ulps, absolute, signs)
+            for x, v in zip(outs, instruction.results, strict=True)
         ]
         if name == "convert_element_type":
             # What was converted exactly may be converted back.
             return [np.where(_is_kept(operands[0], outs[0]), outs[0], found[0])]
         return found
+
+    def _bits(self, instruction: Instruction, given: Any, made: Any) -> Any:
+        """The bits of what is not exact are all open."""
+        exact = self.exact.get(instruction.operands[0]) if self.exact is not None else None
+        x, array = np.asarray(given), np.asarray(made)
+        if exact is None or not is_inexact(x):
+            return made
+        open_ = np.asarray(x.view(f"V{x.itemsize}") != np.asarray(exact).view(f"V{x.itemsize}"))
+        if array.ndim < x.ndim:
+            open_ = open_.any(axis=-1)
+        elif array.ndim > x.ndim:
+            open_ = np.broadcast_to(open_[..., None], array.shape)
+        flipped = ~np.array(array, order="C").view(f"u{array.itemsize}")
+        if array.dtype.kind == "b":
+            flipped = ~array
+        elif array.itemsize == 1 and as_dtype(array.dtype).bits < 8:
+            flipped = flipped & np.uint8((1 << as_dtype(array.dtype).bits) - 1)
+        return np.where(open_, flipped.view(array.dtype), array)
 
     def _filled(self, instruction: Instruction, given: Any, made: Any) -> Any:
         """What takes the places of elements that were not held is open."""
@@ -201,13 +237,29 @@ class Noise:
             beyond[...] = np.asarray(self.rng.integers(0, 2, beyond.shape)).astype(array.dtype)
         return array
 
-    def _off(self, array: Any, value: Value, ulps: float, absolute: bool = False) -> Any:
+    def _off(
+        self, array: Any, value: Value, ulps: float, absolute: bool = False, signs: bool = False
+    ) -> Any:
         spec = value.spec
         if type(spec) is not TensorSpec or not spec.dtype.inexact:
             return array
         return nudged(
-            np.asarray(array), spec.dtype, ulps, self.rng, absolute=absolute, bias=self.bias
+            np.asarray(array),
+            spec.dtype,
+            ulps,
+            self.rng,
+            absolute=absolute,
+            bias=self.bias,
+            signs=signs,
         )
+
+
+def _coarse(instruction: Instruction) -> float:
+    """How many units in the last place of its type a reduced precision has for one of its own."""
+    spec = instruction.results[0].spec
+    assert type(spec) is TensorSpec
+    own = int(ml_dtypes.finfo(spec.dtype.numpy).nmant)
+    return float(2.0 ** max(own - instruction.params["mantissa_bits"], 0))
 
 
 def _integers_only(instruction: Instruction) -> bool:
@@ -368,10 +420,12 @@ def _off(actual: Array, array: Array, tolerance: Array, *, signs: bool) -> Array
     return bad
 
 
-def noise_of(number: int, seed: int, *, fused: bool = True) -> Noise:
+def noise_of(
+    number: int, seed: int, *, fused: bool = True, exact: Mapping[Value, Any] | None = None
+) -> Noise:
     """The errors of one of several runs: first all upwards, then all downwards, then at random."""
     bias = (1.0, -1.0)[number] if number < 2 else 0.0
-    return Noise(np.random.default_rng([seed, number]), fused, bias)
+    return Noise(np.random.default_rng([seed, number]), fused, bias, exact)
 
 
 def samples_of(
@@ -379,8 +433,9 @@ def samples_of(
 ) -> list[dict[Value, Any]]:
     """Every value of a program in several runs with errors."""
     found = []
+    exact = values_of(computation, arrays, check=False)
     for i in range(count):
-        noise: Step = noise_of(i, seed)
+        noise: Step = noise_of(i, seed, exact=exact)
         found.append(values_of(computation, arrays, noise, check=False))
     return found
 

@@ -14,12 +14,13 @@ from xlapy.trace.autodiff import jvp_computation
 from xlapy.trace.builder import as_computation, lift, trace
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Hlo, Op, register
+from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
+from .families import write_composed
 from .joining import require_array
 from .reduction_rules import refuse_init
 from .regions import listed, require_computation
@@ -247,8 +248,18 @@ def read_select_and_scatter(reader: Reader, operation: Any) -> Any:
 
 
 def write_select_and_scatter(writer: Writer, instruction: Any) -> None:
-    """As declared; but XLA aborts on scalars, so the one source is scattered to the one element."""
-    if instruction.operands[0].spec.rank:
+    """As declared; but XLA aborts on scalars, so the one source is scattered to the one element.
+
+    And it forgets the init value where there is no source at all.
+    """
+    operand, source, _ = [v.spec for v in instruction.operands]
+    if operand.rank and not source.size and operand.size:
+        spread = lookup("broadcast_in_dim")
+        write_composed(
+            writer, instruction,
+            lambda x, y, init: bind(spread, init, shape=operand.shape, broadcast_dimensions=()),
+        )  # fmt: skip
+    elif operand.rank:
         writer.declared(instruction)
     else:
         _, source, init = instruction.operands

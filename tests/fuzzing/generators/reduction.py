@@ -45,8 +45,9 @@ def fold_of(draft: Draft, dtypes: Sequence[DType]) -> tuple[Computation, list[An
     names = [_one_fold(draft, d) for d in dtypes]
     inits = [_identity(n, d) for n, d in zip(names, dtypes, strict=True)]
     swapped = draft.chance(0.2)
-    ordered = count == 2 and dtypes[0].kind in REAL and draft.chance(0.5)
-    through_select = count == 1 and dtypes[0].kind in REAL and draft.chance(0.15)
+    integers = all(d.kind in ("int", "uint") for d in dtypes)
+    ordered = count == 2 and integers and draft.chance(0.5)
+    through_select = count == 1 and integers and draft.chance(0.15)
     if through_select:
         inits = [_identity("max", dtypes[0])]
 
@@ -54,10 +55,8 @@ def fold_of(draft: Draft, dtypes: Sequence[DType]) -> tuple[Computation, list[An
         a, b = xs[:count], xs[count:]
         if ordered:
             # The larger one with what goes with it; at ties the smaller companion, so that no order matters.
-            first = ops.gt(a[0], b[0])
-            tie = ops.eq(a[0], b[0])
-            if dtypes[1].kind not in ("complex", "bool"):
-                first = ops.or_(first, ops.and_(tie, ops.lt(a[1], b[1])))
+            tie = ops.and_(ops.eq(a[0], b[0]), ops.lt(a[1], b[1]))
+            first = ops.or_(ops.gt(a[0], b[0]), tie)
             return [ops.select(first, a[0], b[0]), ops.select(first, a[1], b[1])]
         if through_select:
             return ops.select(ops.ge(a[0], b[0]), a[0], b[0])
@@ -66,7 +65,7 @@ def fold_of(draft: Draft, dtypes: Sequence[DType]) -> tuple[Computation, list[An
         return [inner.bind(n, x, y) for n, x, y in zip(names, a, b, strict=True)]
 
     if ordered:
-        inits = [_identity("max", dtypes[0]), draw(draft.rng, TensorSpec((), dtypes[1]), "tame")]
+        inits = [_identity("max", dtypes[0]), _identity("min", dtypes[1])]
     return body_of(draft, list(dtypes) * 2, write), inits
 
 
