@@ -73,7 +73,12 @@ class TensorSpec:
     def __new__(cls, shape: Sequence[int], dtype: Any, dynamic: Sequence[int] = ()) -> TensorSpec:
         """Give the one spec of a shape and element type."""
         try:
-            return cls._interned[shape, dtype, dynamic]
+            found = cls._interned[shape, dtype, dynamic]
+            for size in shape:
+                if type(size) is not int:  # 2.0 and True are equal to integers, and are no sizes
+                    break
+            else:
+                return found
         except (KeyError, TypeError):
             pass
         key = (as_shape(shape), as_dtype(dtype), tuple(dynamic))

@@ -92,3 +92,10 @@ def test_two_devices() -> None:
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def test_sizes_that_equal_those_of_a_known_spec() -> None:
+    xlapy.TensorSpec((2, 1), "f32")
+    for shape in ((2.0, 1), (2, True)):
+        with refused():
+            xlapy.TensorSpec(shape, "f32")  # type: ignore[arg-type]
