@@ -135,4 +135,5 @@ except xlapy.errors.XlapyError as error:
         cwd=tmp_path,
         timeout=120,
     )
-    assert done.stdout.rstrip().endswith("at <string>:3 in <module>")
+    # From Python 3.13 on the text of such code is known.
+    assert "at <string>:3 in <module>" in done.stdout

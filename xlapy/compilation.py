@@ -167,6 +167,8 @@ class CompiledFunction:
             raise
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], instance: Any = None) -> Any:
+        if instance is None and args and isinstance(args[0], type):  # classmethod, from Python 3.13
+            return BoundMethod(self, args[0])(*args[1:], **kwargs)
         signature = self._sign(args, kwargs, instance)
         builder = current_builder()
         if builder is not None:

@@ -192,7 +192,7 @@ def test_options_of_compile() -> None:
             xlapy.compile(double, **given)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [[1], {}, X, {1}, slice(1)], ids=repr)
+@pytest.mark.parametrize("value", [[1], {}, X, {1}, bytearray(b"a")], ids=repr)
 def test_static_arguments_must_be_hashable(value: Any) -> None:
     with refused(TracingError, "hashable"):
         xlapy.compile(double, static_argnames="n")(X, value)

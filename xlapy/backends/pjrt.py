@@ -268,6 +268,12 @@ class Pjrt(Backend):
             devices = (self._default if options.device is None else options.device,)
         computation = with_own_channels(computation)
         entry, donated = _without_tokens(computation, options.donated)
+        if self._is_cpu:
+            for instruction in entry.instructions:
+                if (
+                    instruction.op.name == "iota"
+                ):  # XLA of jaxlib 0.12 dies of huge ones as it compiles
+                    require_memory("an array", [instruction.results[0].spec])
         executable, run = self._load_or_compile(entry, donated, options, devices)
         if self._is_cpu:
             try:
