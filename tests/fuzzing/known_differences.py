@@ -85,9 +85,20 @@ _MOVED = frozenset({
 
 
 def _lost_complex(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if not is_complex(instruction) or instruction.op.name in _MOVED or not is_inexact(result):
+    name = instruction.op.name
+    if not is_complex(instruction) or name in _MOVED or not is_inexact(result):
         return None
-    return ~np.isfinite(wide(result))
+    lost = ~np.isfinite(wide(result))
+    if name in ("add", "sub", "abs"):
+        return lost
+    for x in operands:
+        # The square of the absolute value overflows or underflows on the way.
+        if np.shape(x) == result.shape and np.asarray(x).dtype.kind == "c":
+            info = np.finfo(np.asarray(x).real.dtype)
+            size = np.abs(wide(x))
+            large, small = np.sqrt(float(info.max)) / 8, 8 * np.sqrt(float(info.smallest_normal))
+            lost |= (size > large) | ((size < small) & (size > 0))
+    return lost
 
 
 def _solved(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
@@ -107,9 +118,20 @@ def _tiny_angle(instruction: Instruction, operands: Sequence[Any], result: Array
     return np.asarray(small[0] & small[1] & ((wide(operands[0]) != 0) | (wide(operands[1]) != 0)))
 
 
+def _tiny_gamma(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if instruction.op.name not in ("lgamma", "digamma"):
+        return None
+    info = ml_dtypes.finfo(as_dtype(result.dtype).numpy)
+    return np.asarray(np.abs(wide(operands[0])) < float(info.smallest_normal))
+
+
 def _no_zero(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if instruction.op.name == "imag" and as_dtype(result.dtype).name == "f8e8m0fnu":
+    if not is_inexact(result) or as_dtype(result.dtype).name != "f8e8m0fnu":
+        return None
+    if instruction.op.name == "imag":
         return np.ones(result.shape, bool)
+    if instruction.op.name == "convert_element_type":
+        return np.asarray(wide(operands[0]).real <= 0)
     return None
 
 
@@ -141,11 +163,14 @@ KNOWN: list[KnownDifference] = [
         "whether a sum is infinite or no number depends on its order, as does padding by 0",
     ),
     KnownDifference(
-        _lost_complex, "which part of a complex number is infinite and which no number is left open"
+        _lost_complex,
+        "which part of a complex number is infinite and which no number is open, and what overflows on the"
+        " way too",
     ),
     KnownDifference(
         _solved, "XLA solves by inverses of blocks, so what is no number spreads within them"
     ),
+    KnownDifference(_tiny_gamma, "XLA flushes denormals"),
     KnownDifference(_tiny_angle, "XLA flushes denormals, and divides 0 by 0 then"),
     KnownDifference(_on_a_cut, "XLA does not ask zeros for their sign at branch cuts"),
     KnownDifference(_lost_zeta, "XLA multiplies an infinite factorial by a power that underflowed"),

@@ -114,7 +114,8 @@ def check_derivatives(setting: Setting, program: Program, order: int = 1) -> Non
     forward, backward, chosen, kept = derivative_programs(program)
     count = len(program.arrays)
     directions, cotangents = forward.arrays[count:], backward.arrays[count:]
-    _check_modes(setting, forward, backward, directions, cotangents)
+    if "reduce_precision" not in program.op_names:  # taken for linear, which its rounding is not
+        _check_modes(setting, forward, backward, directions, cotangents)
     if program.mood == "tame" and order == 1:
         _check_differences(setting, program, chosen, kept)
     rng = _generator(program, 2)
