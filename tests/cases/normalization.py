@@ -80,6 +80,9 @@ CASES += [
     OpCase("batch_norm_training", [(np.array([0.5, -1, 2, 0])[:, None] + [1e4, -3e4]).astype("f4"), np.ones(2, "f4"),
            np.zeros(2, "f4")], params(1), order=0, name="far_from_zero", tol=1e-3,
            xfail={"reference": "the pass that decomposes it takes the square of the mean off the mean of the squares"}),
+    OpCase("batch_norm_grad", [np.array([[0.0], [1.0], [-1.0], [2.0]], "f2"), np.full(1, 3e4, "f2"), np.zeros(1, "f2"),
+           np.zeros(1, "f2"), np.array([[0.5], [-0.5], [0.5], [0.5]], "f2")], params(1, 0.1), order=0,
+           name="large_narrow", tol=1e-2),
     OpCase("batch_norm_training", ["f64[4,3]", "f64[3]", "f64[3]"], params(1, 0.0),
            name="no_epsilon", tol=1e-9),
 ]  # fmt: skip

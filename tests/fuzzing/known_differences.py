@@ -118,6 +118,12 @@ def _tiny_angle(instruction: Instruction, operands: Sequence[Any], result: Array
     return np.asarray(small[0] & small[1] & ((wide(operands[0]) != 0) | (wide(operands[1]) != 0)))
 
 
+def _no_order(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if instruction.op.name != "select_and_scatter" or not is_inexact(operands[0]):
+        return None
+    return np.ones(result.shape, bool) if np.isnan(wide(operands[0])).any() else None
+
+
 def _tiny_gamma(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
     if instruction.op.name not in ("lgamma", "digamma"):
         return None
@@ -169,6 +175,10 @@ KNOWN: list[KnownDifference] = [
     ),
     KnownDifference(
         _solved, "XLA solves by inverses of blocks, so what is no number spreads within them"
+    ),
+    KnownDifference(
+        _no_order,
+        "which element is selected beside one that is no number depends on their order",
     ),
     KnownDifference(_tiny_gamma, "XLA flushes denormals"),
     KnownDifference(_tiny_angle, "XLA flushes denormals, and divides 0 by 0 then"),

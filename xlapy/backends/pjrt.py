@@ -40,8 +40,12 @@ MISSING_OPS: Final[dict[str, dict[str, str]]] = {
     "*": {
         # jaxlib gives no other end of these transfers
         **dict.fromkeys(("infeed", "outfeed", "send", "send_done", "recv", "recv_done"), _HOST_IO),
-        # its variance is the difference of two large numbers there, and may be negative
-        "batch_norm_training": "take mean and variance of the array themselves",
+        # the variance is the difference of two large numbers there, and may be negative; narrow
+        # floats are summed as they are
+        **dict.fromkeys(
+            ("batch_norm_training", "batch_norm_grad"),
+            "take mean and variance of the array themselves",
+        ),
         # HLO has none of these; with bounds they are composed of what it has
         **dict.fromkeys(
             (

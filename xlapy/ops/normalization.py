@@ -445,7 +445,10 @@ batch_norm_grad_op = register(Op(
     name="batch_norm_grad",
     section="BatchNormGrad",
     infer=infer_grad,
-    hlo=Hlo("stablehlo.batch_norm_grad", _CODECS),
+    hlo=Hlo(
+        "stablehlo.batch_norm_grad", _CODECS,
+        decomposition=lambda *xs, **params: tuple(compose_grad(*xs, **params)),
+    ),
     kernel=kernel_grad,
     ad=ByComposition(compose_grad),
     batch=batch_normalization,
