@@ -29,7 +29,6 @@ LACKS: Mapping[str, str] = {
 }
 #: The operations of which no case can be compared, each with the reason; a test holds the list against the cases.
 INCOMPARABLE: Mapping[str, str] = {
-    "batch_norm_grad": LACKS["stablehlo.batch_norm_grad"],
     "cholesky": LACKS["stablehlo.cholesky"],
     "custom_call": LACKS["stablehlo.custom_call"],
     "infeed": LACKS["stablehlo.infeed"],
