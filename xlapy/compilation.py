@@ -549,7 +549,8 @@ def compile(
     donate_argnames : str or sequence of str
         Arguments whose memory the results may take; their tensors cannot be used afterwards.
     in_shardings, out_shardings : None
-        For programs divided over devices, which there are none of yet.
+        Nothing else: a compiled program runs on one device, and any sharding is refused with an `UnsupportedOpError`.
+        `xlapy.replicate` runs one on several.
     options : mapping, optional
         XLA's own flags, such as ``{"xla_cpu_enable_fast_math": True}``.
 

@@ -124,13 +124,7 @@ def _hoist_scalars(computation: Computation) -> tuple[Computation, list[np.ndarr
                 continue
         if names:
             operands = tuple([names.get(v, v) for v in instruction.operands])
-            instruction = Instruction(
-                instruction.op,
-                operands,
-                instruction.params,
-                instruction.results,
-                instruction.source,
-            )
+            instruction = instruction.with_operands(operands)
         instructions.append(instruction)
     if not scalars:
         return computation, []

@@ -75,7 +75,6 @@ def test_every_type_passes(dtype: Any, backend: Pjrt) -> None:
     (found,) = run(backend, Computation([x], [], [x]), array)
     assert found.dtype == dtype.numpy
     assert found.tobytes() == array.tobytes()
-    assert backend.spec_of(backend.put(array, spec)) is spec
 
 
 def test_programs_run_on_each_device(backend: Pjrt, cache_directory: Path) -> None:
@@ -169,7 +168,6 @@ def test_tokens_pass_through(backend: Pjrt, monkeypatch: pytest.MonkeyPatch) -> 
     assert found[2] is None
     assert backend.get(found[1]).tolist() == [1] * 4
     assert [p.spec for p in executable.placed] == [TokenSpec(), F4, TokenSpec()]
-    assert backend.spec_of(found[0]) == TokenSpec()
     backend.block_until_ready(found[0])
     backend.delete(found[0])
 

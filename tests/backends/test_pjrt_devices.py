@@ -15,7 +15,7 @@ from xlapy import _jaxlib, ops
 from xlapy.backends.base import CompileOptions
 from xlapy.backends.executable_cache import default_cache
 from xlapy.backends.pjrt import Pjrt
-from xlapy.errors import BackendError, UnsupportedOpError
+from xlapy.errors import BackendError
 from xlapy.specs import TensorSpec, TokenSpec
 from xlapy.trace.builder import XlaBuilder
 from xlapy.trace.computation import Computation
@@ -377,11 +377,6 @@ def test_too_few_devices_are_refused(backend: Pjrt) -> None:
         )
     with pytest.raises(BackendError, match="device must be one of"):
         backend.group(2, Pjrt("cpu").devices[0])
-
-
-def test_shardings_are_refused(backend: Pjrt) -> None:
-    with pytest.raises(UnsupportedOpError, match="shardings are not supported"):
-        backend.compile(program(double, "f32[2]"), CompileOptions(parameter_shardings=("x",)))
 
 
 def test_the_environment_gives_the_devices() -> None:

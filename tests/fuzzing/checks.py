@@ -149,7 +149,7 @@ def stepwise(computation: Computation) -> tuple[Computation, list[Value]]:
     barrier = registry["optimization_barrier"]
     for i in computation.instructions:
         operands = tuple(names.get(v, v) for v in i.operands)
-        instructions.append(Instruction(i.op, operands, i.params, i.results, i.source, i.name))
+        instructions.append(i.with_operands(operands))
         arrays = [v for v in i.results if type(v.spec) is TensorSpec and v.spec.is_static]
         for v in arrays:
             behind = Value(v.spec, v.scope)

@@ -190,9 +190,7 @@ def _inlined(program: Program) -> Iterator[Program]:
 
 def _renamed(c: Computation, without: Instruction, names: dict[Value, Value]) -> Computation:
     instructions = [
-        Instruction(
-            i.op, tuple(names.get(v, v) for v in i.operands), i.params, i.results, i.source, i.name
-        )
+        i.with_operands(tuple(names.get(v, v) for v in i.operands))
         for i in c.instructions
         if i is not without or len(i.results) > len(names)
     ]
@@ -212,9 +210,7 @@ def _smaller_bodies(program: Program) -> Iterator[Program]:
                 for smaller in _bodies(body):
                     new: Any = tuple(smaller if j == k else b for j, b in enumerate(inner))
                     params = {**instruction.params, key: new if several else new[0]}
-                    changed = Instruction(
-                        instruction.op, instruction.operands, params, instruction.results
-                    )
+                    changed = instruction.with_operands(instruction.operands, params)
                     made = Computation(
                         c.parameters,
                         [*c.instructions[:n], changed, *c.instructions[n + 1 :]],
@@ -256,11 +252,8 @@ def _bodies(body: Computation) -> Iterator[Computation]:
         for key, value in instruction.params.items():
             if type(value) is Computation:
                 for smaller in _bodies(value):
-                    changed = Instruction(
-                        instruction.op,
-                        instruction.operands,
-                        {**instruction.params, key: smaller},
-                        instruction.results,
+                    changed = instruction.with_operands(
+                        instruction.operands, {**instruction.params, key: smaller}
                     )
                     yield Computation(
                         clean.parameters, [*clean.instructions[:n], changed, *clean.instructions[n + 1 :]],

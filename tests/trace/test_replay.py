@@ -53,6 +53,15 @@ def test_values_are_forgotten_after_their_last_use() -> None:
     assert set(gone) == used - set(COMPUTATION.results)
 
 
+def test_an_instruction_on_other_operands_is_otherwise_the_same() -> None:
+    first, second = COMPUTATION.instructions[:2]
+    moved = second.with_operands((first.results[0], first.results[0]))
+    assert moved.operands == (first.results[0],) * 2
+    assert (moved.op, moved.params, moved.results) == (second.op, second.params, second.results)
+    assert moved.source == second.source
+    assert second.with_operands(second.operands, {"a": 1}).params == {"a": 1}
+
+
 def test_inlining_is_eager_outside_a_trace_and_recorded_within() -> None:
     value, _ = inline(COMPUTATION, [xlapy.asarray(X), xlapy.asarray(X)])
     np.testing.assert_allclose(value.numpy(), np.sin(X) * X + 2, rtol=1e-6)

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from xlapy.errors import BackendError, UnsupportedOpError
-from xlapy.specs import Spec, TensorSpec
+from xlapy.specs import TensorSpec
 from xlapy.tensor import Placed, Placement
 from xlapy.trace.computation import Computation
 
@@ -30,8 +30,6 @@ class CompileOptions:
         The parameters whose buffers may be overwritten.
     num_replicas, num_partitions : int
         Over how many devices it runs at once.
-    parameter_shardings, result_shardings : tuple
-        A `Sharding` or None for each, or empty.
     flags : tuple of (str, value)
         The backend's own options, such as ``("xla_cpu_enable_fast_math", True)``.
     """
@@ -40,8 +38,6 @@ class CompileOptions:
     donated: frozenset[int] = frozenset()
     num_replicas: int = 1
     num_partitions: int = 1
-    parameter_shardings: tuple[Any, ...] = ()
-    result_shardings: tuple[Any, ...] = ()
     flags: tuple[tuple[str, Any], ...] = ()
 
 
@@ -250,7 +246,3 @@ class Backend(abc.ABC):
             f"the backend must have queues for the host; {self.name} got {queue!r}: pass the data as arguments and"
             " results, or use the interpreter [X5]"
         )
-
-    def spec_of(self, payload: Any) -> Spec | None:
-        """The spec of a payload, where the backend knows it."""
-        return None

@@ -59,14 +59,7 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
         params = _params(instruction.params, done)
         if params is not instruction.params or any(v in names for v in instruction.operands):
             operands = tuple([names.get(v, v) for v in instruction.operands])
-            instruction = Instruction(
-                instruction.op,
-                operands,
-                params,
-                instruction.results,
-                instruction.source,
-                instruction.name,
-            )
+            instruction = instruction.with_operands(operands, params)
             changed = True
         if instruction.op.name in _WRONG and all(v in known for v in instruction.operands):
             arrays = _computed(instruction, known)

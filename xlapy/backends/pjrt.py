@@ -219,12 +219,6 @@ class Pjrt(Backend):
         if payload is not None:
             _jaxlib.delete(payload)
 
-    def spec_of(self, payload: Any) -> Spec:
-        """The spec of a buffer; None stands for a token."""
-        if payload is None:
-            return TokenSpec()
-        return TensorSpec(payload.aval.shape, payload.aval.dtype)
-
     def copy(self, payload: Any, device: Any) -> Any:
         """A copy of a buffer on another device of this backend."""
         return None if payload is None else _jaxlib.copy_to(payload, device)
@@ -249,15 +243,10 @@ class Pjrt(Backend):
         Raises
         ------
         UnsupportedOpError
-            For arguments and results of varying size, tuples, shardings, and collectives that a device might not
-            come to.
+            For arguments and results of varying size, tuples, and collectives that a device might not come to.
         BackendError
             If there are not enough devices, and what XLA says against the program or an option.
         """
-        if any((*options.parameter_shardings, *options.result_shardings)):
-            raise UnsupportedOpError(
-                f"shardings are not supported on {self.name}; got {options} [X5]"
-            )
         computation = without_traps(computation)
         for what, specs in (
             ("an argument", computation.parameter_specs), ("a result", computation.result_specs)

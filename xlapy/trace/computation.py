@@ -45,7 +45,7 @@ class Value:
 class Instruction:
     """One operation on values."""
 
-    __slots__ = ("name", "op", "operands", "params", "results", "source")
+    __slots__ = ("op", "operands", "params", "results", "source")
 
     def __init__(
         self,
@@ -54,14 +54,26 @@ class Instruction:
         params: Mapping[str, Any],
         results: tuple[Value, ...],
         source: Source = None,
-        name: str = "",
     ) -> None:
         self.op = op
         self.operands = operands
         self.params = params
         self.results = results
         self.source = source
-        self.name = name
+
+    def with_operands(
+        self, operands: tuple[Value, ...], params: Mapping[str, Any] | None = None
+    ) -> Instruction:
+        """The instruction of the same results and source line, on other operands.
+
+        Parameters
+        ----------
+        operands : tuple of Value
+        params : mapping, optional
+            Its parameters; by default those that it has.
+        """
+        kept = self.params if params is None else params
+        return Instruction(self.op, operands, kept, self.results, self.source)
 
     def __repr__(self) -> str:
         ins = ", ".join(str(v.spec) for v in self.operands)
@@ -171,14 +183,7 @@ def _with_params(
             params = _with_changed(params, change, done)
         if params is not instruction.params:
             changed = True
-            instruction = Instruction(
-                instruction.op,
-                instruction.operands,
-                params,
-                instruction.results,
-                instruction.source,
-                instruction.name,
-            )
+            instruction = instruction.with_operands(instruction.operands, params)
         instructions.append(instruction)
     found = computation
     if changed:

@@ -113,13 +113,7 @@ def eliminate_common(computation: Computation) -> Computation:
                 names.update(zip(instruction.results, first, strict=True))
                 continue
         if operands != instruction.operands:
-            instruction = Instruction(
-                instruction.op,
-                operands,
-                instruction.params,
-                instruction.results,
-                instruction.source,
-            )
+            instruction = instruction.with_operands(operands)
         kept.append(instruction)
     if len(kept) == len(computation.instructions):
         return computation
