@@ -7,6 +7,7 @@ from typing import Any
 
 from cases import ErrorCase, OpCase, body
 from cases.reduction import element_type, halving
+from cases.values import UNLIKE_FLOATS, extremes
 from xlapy import ops
 
 
@@ -45,11 +46,31 @@ CASES: list[OpCase] = [
            ["bf16[3]", "f16[3]"], 1, order=0, tol=1e-6),
     mapped("of_narrow_and_integer", lambda a, b, c: ops.select(c, ops.convert(a, "bf16"), b),
            ["f8e5m2[3]", "bf16[3]", "pred[3]"], 1, order=0, tol=0.0),
+    mapped("of_three_precisions", lambda a, b, c: ops.add(ops.add(ops.convert(a, "f32"), ops.convert(b, "f32")), c),
+           ["f8e4m3fn[3]", "bf16[3]", "f32[3]"], 1, order=0, tol=1e-6),
+    mapped("of_precisions_to_pred", lambda a, b: ops.lt(ops.convert(a, "f64"), b), ["f16[3]", "f64[3]"], 1, order=0,
+           tol=0.0),
+    mapped("of_precisions_to_another", lambda a, b: ops.convert(ops.add(ops.convert(a, "f64"), b), "bf16"),
+           ["f32[3]", "f64[3]"], 1, order=0, tol=1e-2),
+    mapped("of_precisions_and_complex", lambda a, b, c: ops.mul(ops.complex(ops.convert(a, "f64"), b), c),
+           ["f32[3]", "f64[3]", "c128[3]"], 1, order=0, tol=1e-6),
+    mapped("of_precisions_scalar", lambda a, b: ops.mul(ops.convert(a, "f64"), b), ["f32[]", "f64[]"], 0, order=0,
+           tol=1e-6),
+    mapped("of_precisions_empty", lambda a, b: a, ["f32[0]", "f64[0]"], 1, order=0, tol=0.0),
+    mapped("branch_of_precisions", lambda a, b: ops.conditional(
+        ops.gt(b, 0.0), a, lambda x: x, b, lambda y: ops.convert(y, "f32")), ["f32[5]", "f64[5]"], 1, order=0, tol=0.0),
     mapped("branch", branching, ["f64[3,2]"], 2),
     mapped("loop", lambda a: halving(a, ops.sin(a)), ["f64[3]"], 1),
     mapped("sorts", lambda a, b: ops.reshape(ops.slice(ops.sort(ops.concatenate(
         [ops.reshape(a, (1,)), ops.reshape(b, (1,))], 0)), (0,), (1,), (1,)), ()), ["f64[3]", "f64[3]"], 1),
 ]  # fmt: skip
+
+for _one, _other in UNLIKE_FLOATS:
+    _pair = [extremes(_one), extremes(_other)]
+    CASES += [
+        mapped(f"{_one}_beside_{_other}", lambda a, b: a, _pair, 1, order=0, tol=0.0),
+        mapped(f"{_other}_beside_{_one}", lambda a, b: b, _pair, 1, order=0, tol=0.0),
+    ]
 
 SINE = body(ops.sin, "f32[]")
 

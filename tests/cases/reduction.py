@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cases import ErrorCase, OpCase, body
-from cases.values import EIGHT_BITS, INTEGERS, edges, numpy_dtype
+from cases.values import EIGHT_BITS, INTEGERS, UNLIKE_FLOATS, edges, extremes, numpy_dtype
 from xlapy import ops
 from xlapy.ops.reduction import identity_of
 
@@ -67,6 +67,11 @@ def better(a: Any, i: Any, b: Any, j: Any) -> Any:
     """The larger value with its position."""
     first = ops.ge(a, b)
     return ops.select(first, a, b), ops.select(first, i, j)
+
+
+def greatest(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """The greatest of either kind, by their bits: nothing but moves."""
+    return tuple([ops.select(ops.gt_total_order(x, y), x, y) for x, y in ((a, c), (b, d))])
 
 
 def unwrapped(a: Any, b: Any) -> Any:
@@ -151,10 +156,27 @@ CASES += [
             ["bf16[3,4]", "s32[3,4]", "f16[3,4]"], [-np.inf, 0, np.inf], tol=0.0, order=0),
     general("rounded_narrow", lambda a, b, c, d: (ops.add(a, c), ops.add(b, d)), ["bf16[3,4]", "f32[3,4]"],
             [0.0, 0.0], tol=4e-2, order=0),
+    general("three_precisions", lambda a, b, c, d, e, f: (ops.add(a, d), ops.max(b, e), ops.min(c, f)),
+            ["f8e5m2[3,4]", "f64[3,4]", "f4e2m1fn[3,4]"], [0.0, -np.inf, 6.0], tol=0.3, order=0, domain=(0.5, 1.0)),
+    general("two_precisions_of_one", lambda a, b, c, d: (ops.add(a, c), ops.add(ops.convert(a, "f64"), d)),
+            ["f32[3,1]", "f64[3,1]"], [0.0, 0.0], tol=1e-6, order=0,
+            skip={"pjrt": "the init value may enter anywhere"}),
+    general("two_precisions_nothing", lambda a, b, c, d: (ops.add(a, c), ops.max(b, d)), ["f32[3,0]", "f64[3,0]"],
+            [0.0, -np.inf], tol=0.0, order=0),
+    general("two_precisions_twice", lambda a, b, c, d, e, f: (ops.add(a, d), ops.max(b, e), ops.min(c, f)),
+            ["f32[3,4]", "f64[3,4]", "f32[3,4]"], [0.0, -np.inf, np.inf], tol=1e-5, order=0),
     general("loop", halving, ["f64[3,4]"], [0.0]),
     general("branch", branching, ["f64[3,4]"], [-np.inf]),
     general("nothing", unwrapped, ["f64[3,0]"], [0.0]),
 ]  # fmt: skip
+
+# Which of the extremes is the first in total order: where there are no negative numbers, and where nan is one of them.
+_FIRST = {"f8e8m0fnu": 1, "f8e4m3fnuz": 10}
+for _one, _other in UNLIKE_FLOATS:
+    CASES.append(
+        general(f"{_one}_beside_{_other}", greatest, [extremes(_one)[:, None], extremes(_other)[:, None]],
+                [extremes(d)[_FIRST.get(d, 5)] for d in (_one, _other)], tol=0.0, order=0)
+    )  # fmt: skip
 
 ADD = fold(ops.add, "f32")
 BOTH = fold(lambda a, b, c, d: (ops.add(a, c), ops.add(b, d)), "f32", "f32")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cases import ErrorCase, OpCase, body, until
+from cases.values import UNLIKE_FLOATS, extremes
 from xlapy import ops
 from xlapy.specs import TensorSpec
 
@@ -110,6 +111,13 @@ CASES += [
             ["f32[4]", "f64[4]"], EACH, order=0, tol=1e-6),
     scatter("equal_widths", lambda a, b, c, d: (c, ops.min(b, d)), ["bf16[4]", "f16[4]"], [0, 1, 1, 9],
             ["bf16[4]", "f16[4]"], EACH, order=0, tol=0.0),
+    scatter("three_precisions", lambda a, b, c, d, e, f: (ops.add(a, d), ops.max(b, e), f),
+            ["f8e5m2[4]", "f64[4]", "f4e2m1fn[4]"], [0, 1, 1, 9], ["f8e5m2[4]", "f64[4]", "f4e2m1fn[4]"], EACH, order=0,
+            tol=0.3),
+    scatter("precisions_and_their_bits", lambda a, b, c, d, e, f: (ops.add(a, d), e, ops.or_(c, f)),
+            ["f32[4]", "f64[4]", "u32[4]"], [0, 1, 1, 9], ["f32[4]", "f64[4]", "u32[4]"], EACH, order=0, tol=1e-6),
+    scatter("precisions_windows", lambda a, b, c, d: (ops.mul(a, c), ops.add(ops.convert(c, "f64"), d)),
+            ["f32[4,3]", "f64[4,3]"], [2, 0, 2], ["f32[3,3]", "f64[3,3]"], ROWS, order=0, tol=1e-6),
     scatter("no_index_everywhere", ops.add, ["f64[2,3]"], np.zeros((3, 0), np.int32), ["f64[3,2,3]"],
             numbers((1, 2), (), (), 1)),
     scatter("no_index_first_element", ops.add, ["f64[2,3]"], np.zeros((3, 0), np.int64), ["f64[3]"],
@@ -306,6 +314,13 @@ def bad_batched(
     """A batched scatter with something wrong."""
     return ErrorCase("scatter", operands, {**BATCHED, **changed}, label)
 
+
+for _one, _other in UNLIKE_FLOATS:
+    _values = [extremes(_one), extremes(_other)]
+    CASES.append(
+        scatter(f"{_one}_beside_{_other}", lambda a, b, c, d: (c, d), [x[::-1].copy() for x in _values],
+                list(range(11)), _values, EACH, order=0, tol=0.0)
+    )  # fmt: skip
 
 ERRORS: list[ErrorCase] = [
     bad("I1", ("token[]", "s32[2,1]", "f32[2,3]")),

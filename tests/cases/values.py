@@ -40,6 +40,20 @@ def subnormals(dtype: str) -> Array:
     return np.array([*some, *[-x for x in some], np.nan]).astype(numpy_dtype(dtype))
 
 
+def extremes(dtype: str) -> Array:
+    """What few floats have: the largest and the least numbers of a type, the last bit, signs of zero."""
+    info = ml_dtypes.finfo(numpy_dtype(dtype))
+    some = [float(info.max), float(info.smallest_subnormal), 1 + float(info.eps), 0.0, 1.0]
+    return np.array([*some, *[-x for x in some], np.nan]).astype(numpy_dtype(dtype))
+
+
+#: floats of which neither of a pair holds all that the other has, or only as numbers that XLA takes for zeros
+UNLIKE_FLOATS = (
+    ("f16", "f8e8m0fnu"), ("f4e2m1fn", "f8e8m0fnu"), ("f4e2m1fn", "f8e4m3fnuz"), ("bf16", "f16"), ("bf16", "f64"),
+    ("f32", "f64"), ("f8e5m2", "f8e4m3fn"), ("f8e8m0fnu", "f32"),
+)  # fmt: skip
+
+
 #: why XLA gives something else than the kernel for these
 FLUSHED = {"pjrt": "XLA makes the CPU take subnormal numbers for zeros"}
 

@@ -1,6 +1,6 @@
 """Operations on floats of several precisions, which XLA's verifier refuses where it applies a computation to them.
 
-All of them are converted to the widest precision, which holds them exactly, and back within the computation.
+All but the widest are taken as the integers that their bits are, and as floats again within the computation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BODIES: Final[Mapping[str, str]] = {
 
 
 def in_one_precision(instruction: Instruction) -> Callable[..., Any] | None:
-    """What computes the same in one precision; None if it is one already, or the operation takes several."""
+    """What computes the same with floats of one type; None if it is so already, or the operation takes several."""
     op = instruction.op
     key = _BODIES.get(op.name)
     if key is None:
@@ -34,39 +34,44 @@ def in_one_precision(instruction: Instruction) -> Callable[..., Any] | None:
     floats = {s.dtype for s in specs if s.dtype.kind == "float"}
     if len(floats) < 2:
         return None
-    wide = max(floats, key=lambda d: d.bits)
-    if any(d is not wide and d.bits == wide.bits for d in floats):
-        wide = as_dtype("f32")  # bf16 and f16, or floats of 8 bits
+    # Which one of several equally wide is not left to the order of a set, for programs are kept by their text.
+    kept = max(floats, key=lambda d: (d.bits, d.name))
 
-    def widened(*operands: Any, **params: Any) -> Any:
-        given = [_converted(x, wide) for x in operands]
+    def carried(dtype: DType) -> DType:
+        # No float holds all others: not f16 what f8e8m0fnu has, nor any that counts few exponents as zeros.
+        return as_dtype(f"u{dtype.bits}") if dtype in floats and dtype is not kept else dtype
+
+    def as_bits(*operands: Any, **params: Any) -> Any:
+        given = [_converted(x, carried(x.spec.dtype)) for x in operands]
         # What a map gives may be of any type.
-        body = retyped(
-            params[key], lambda d: wide if d.kind == "float" else d, results=op.name != "map"
-        )
+        body = retyped(params[key], carried, results=op.name != "map")
         found = bind(op, *given, **{**params, key: body})
         if type(found) is not tuple:
             return found
         results = instruction.results
         return tuple([_converted(y, v.spec.dtype) for y, v in zip(found, results, strict=True)])  # type: ignore[union-attr]
 
-    return widened
+    return as_bits
 
 
 def _converted(x: Any, dtype: DType) -> Any:
+    """Of another type: a float by its value if that is one too, else its bits."""
     own = x.spec.dtype
-    if own is dtype or own.kind != "float":
+    if own is dtype:
         return x
-    return bind(lookup("convert_element_type"), x, dtype=dtype)
+    same_bits = own.bits == dtype.bits and (own.kind == "float") is not (dtype.kind == "float")
+    return bind(
+        lookup("bitcast_convert_type" if same_bits else "convert_element_type"), x, dtype=dtype
+    )
 
 
 def retyped(body: Computation, change: Callable[[DType], DType], *, results: bool) -> Computation:
     """A computation that takes scalars of other types, converts them and does the same; and back, if `results`."""
     specs: list[Any] = list(body.parameter_specs)
-    convert = lookup("convert_element_type")
 
     def run(*scalars: Any) -> list[Any]:
-        found = inline(body, [bind(convert, x, dtype=s.dtype) for x, s in zip(scalars, specs)])
-        return [bind(convert, y, dtype=change(y.spec.dtype)) for y in found] if results else found
+        given = [_converted(x, s.dtype) for x, s in zip(scalars, specs, strict=True)]
+        found = inline(body, given)
+        return [_converted(y, change(y.spec.dtype)) for y in found] if results else list(found)
 
     return as_computation(run, [TensorSpec((), change(s.dtype)) for s in specs], name=body.name)
