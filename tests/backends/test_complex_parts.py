@@ -1,0 +1,70 @@
+"""Functions of complex numbers: XLA gives each part as exactly as the kernels, however small it is beside the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import BACKENDS
+
+import xlapy
+from xlapy import ops
+
+TINY = (1e-30, 1e-10, 1e-4)
+POINTS = np.array(
+    [complex(s * x, t * y) for s in (1, -1) for t in (1, -1) for x in (*TINY, 1.0, 20.0) for y in (*TINY, 1.0, 20.0)]
+)  # fmt: skip
+EDGES = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan]
+FUNCTIONS = (ops.sin, ops.cos, ops.sinh, ops.cosh, ops.expm1)
+
+
+def results(function: Callable[[Any], Any], points: Any) -> list[np.ndarray[Any, Any]]:
+    """What each backend gives."""
+    found = []
+    for backend in BACKENDS:
+        with xlapy.use_backend(backend):
+            found.append(function(xlapy.asarray(points)).numpy())
+    return found
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("c64", 5e-6), ("c128", 1e-13)])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_each_part(function: Callable[[Any], Any], dtype: str, tolerance: float) -> None:
+    first, *others = results(
+        function, POINTS.astype({"c64": np.complex64, "c128": np.complex128}[dtype])
+    )
+    for other in others:
+        for part in ("real", "imag"):
+            a, b = getattr(other, part), getattr(first, part)
+            if function is ops.expm1 and part == "real":
+                # A difference where the two terms are alike, exact to the larger one.
+                np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+            else:
+                np.testing.assert_allclose(a, b, rtol=tolerance, atol=1e-37)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_real_and_imaginary_numbers(function: Callable[[Any], Any]) -> None:
+    """On the axes each part is a real function's, or a zero with its sign."""
+    for points in (
+        [complex(x, y) for x in EDGES for y in (0.0, -0.0)],
+        [complex(0.0, y) for y in EDGES[:4]],
+    ):
+        first, *others = results(function, np.array(points))
+        for other in others:
+            for part in ("real", "imag"):
+                a, b = getattr(other, part), getattr(first, part)
+                # Beside a real part that is no number C leaves the imaginary zero open too.
+                told = ~np.isnan(b) if part == "imag" else np.ones(b.shape, bool)
+                np.testing.assert_allclose(a[told], b[told], rtol=1e-13)
+                zero = b == 0
+                np.testing.assert_array_equal(np.signbit(a)[zero], np.signbit(b)[zero])
+
+
+def test_derivative_by_an_imaginary_step() -> None:
+    """The imaginary part of f(x + ih) is h f'(x), to the last bit for a tiny h."""
+    with xlapy.use_backend("pjrt:cpu"):
+        found = ops.sin(xlapy.asarray(np.array([1.0 + 1e-20j]))).numpy()
+    np.testing.assert_allclose(found.imag / 1e-20, np.cos(1.0), rtol=1e-15)
