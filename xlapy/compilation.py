@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +36,7 @@ from xlapy.signatures import (
     host_scalar,
     is_scalar,
     leaf_key,
+    leaf_paths,
     leaves_below,
     signature_of,
     spec_of_leaf,
@@ -60,6 +60,7 @@ __all__ = ["CompiledFunction", "Executable", "Lowered", "clear_caches", "compile
 
 # Signatures that one function keeps programs for, before the oldest is dropped.
 _LIMIT: Final = 1024
+_new: Final = object.__new__
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
@@ -102,7 +103,7 @@ class CompiledFunction:
         self._signature = signature_of(function)
         self._check_names()
         self._plain = not self._static and not self._donate and backend is None
-        self._fast: dict[Any, Callable[[list[Any]], Any]] = {}
+        self._fast: dict[Any, tuple[Callable[[list[Any]], Any], Placed | None]] = {}
         self._entries: dict[Any, Entry] = {}
         self._history: list[dict[str, str]] = []
         self._lock = threading.RLock()
@@ -146,20 +147,26 @@ class CompiledFunction:
                 try:
                     if len(args) == 2:  # without a loop, which would take as long as all the rest
                         x, y = args
-                        run = self._fast[x.placed, y.placed]
+                        run, placed = self._fast[x.placed, y.placed]
                         payloads = [x.payload, y.payload]
                     else:
-                        run = self._fast[tuple([a.placed for a in args])]
+                        run, placed = self._fast[tuple([a.placed for a in args])]
                         payloads = [a.payload for a in args]
                 except AttributeError:
                     payloads = []
                     key: list[Any] = []
                     arrange(args, payloads, key)
-                    run = self._fast[tuple(key)]
+                    run, placed = self._fast[tuple(key)]
             except (KeyError, TypeError, NotPlainError, RecursionError):
                 pass
             else:
-                return run(payloads)
+                if placed is None:
+                    return run(payloads)
+                # The class would call its __init__ from C, which takes longer.
+                result = _new(Tensor)
+                result.placed = placed
+                result.payload = run(payloads)[0]
+                return result
         try:
             return self._call(args, kwargs)
         except XlapyError as error:
@@ -302,26 +309,7 @@ class CompiledFunction:
 
     def _paths(self, signature: Signature) -> list[str]:
         """What each leaf is called: ``x``, ``params['w']``, ..."""
-        parameters = list(self._signature.parameters.values())
-        if signature.static and signature.static[-1][0] is INSTANCE:
-            parameters = parameters[1:]  # the object is no argument: its leaves come first
-        names: list[str] = []
-        args_structure, kwargs_structure = signature.structure.children
-        for i, child in enumerate(args_structure.children):
-            if i < len(parameters) and parameters[i].kind is not inspect.Parameter.VAR_POSITIONAL:
-                label = parameters[i].name
-            else:
-                rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
-                label = f"{rest}[{i}]"
-            found: list[str] = []
-            tree._paths(child, label, found)
-            names.extend(found)
-        for key, child in zip(kwargs_structure.data, kwargs_structure.children, strict=True):
-            found = []
-            tree._paths(child, str(key), found)
-            names.extend(found)
-        missing = len(signature.leaves) - len(names)
-        return [f"self.{i}" for i in range(missing)] + names
+        return leaf_paths(signature, list(self._signature.parameters.values()))
 
     def _concrete(self, signature: Signature, backend: Any) -> tuple[list[Tensor], Placement]:
         """The leaves as tensors in one place."""
@@ -337,7 +325,7 @@ class CompiledFunction:
         for i, x in enumerate(leaves):
             if type(x) is Tensor:
                 if type(x.placed) is not Placed:
-                    x._refuse("it cannot be an argument outside its trace")
+                    x._refuse("an argument outside its trace")
                 if x.placement is not placement:
                     if backend is None:
                         common_placement([x, *given])
@@ -350,7 +338,7 @@ class CompiledFunction:
     def _leaf_tensor(self, x: Any, i: int, signature: Signature, placement: Placement) -> Tensor:
         if isinstance(x, TensorSpec):
             raise DTypeError(
-                f"{self._name}: a call needs values; got the spec {x} for {self._paths(signature)[i]} [X1]"
+                f"{self._name}: a call must have values; got the spec {x} for {self._paths(signature)[i]} [X1]"
             )
         try:
             return put(host_scalar(x) if isinstance(x, SCALARS) else x, placement)

@@ -57,6 +57,25 @@ def leaf_key(x: Any) -> Any:
     return type(x) if shape is None else (type(x), tuple(shape), str(dtype))
 
 
+def leaf_paths(signature: Signature, parameters: Sequence[inspect.Parameter]) -> list[str]:
+    """What each leaf of a call of a function with these parameters is called: ``x``, ``params['w']``, ..."""
+    if signature.static and signature.static[-1][0] is INSTANCE:
+        parameters = parameters[1:]  # the object is no argument: its leaves come first
+    names: list[str] = []
+    args_structure, kwargs_structure = signature.structure.children
+    for i, child in enumerate(args_structure.children):
+        if i < len(parameters) and parameters[i].kind is not inspect.Parameter.VAR_POSITIONAL:
+            label = parameters[i].name
+        else:
+            rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+            label = f"{rest}[{i}]"
+        names.extend(tree.paths(child, label))
+    for key, child in zip(kwargs_structure.data, kwargs_structure.children, strict=True):
+        names.extend(tree.paths(child, str(key)))
+    missing = len(signature.leaves) - len(names)
+    return [f"self.{i}" for i in range(missing)] + names
+
+
 def difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """What changed between two signatures, a sentence each."""
     changes = [
@@ -239,7 +258,7 @@ def bind_arguments(
         return signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TracingError(
-            f"{name}: arguments must fit the function's signature {signature}; got: {error} [X1]"
+            f"{name}: arguments must fit the function's signature {signature}; got {error} [X1]"
         ) from None
 
 

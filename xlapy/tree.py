@@ -12,7 +12,16 @@ from typing import Any, Final, final
 
 from xlapy.errors import ConstraintError, DTypeError
 
-__all__ = ["LEAF", "TreeDef", "flatten", "flatten_with_paths", "map", "register", "unflatten"]
+__all__ = [
+    "LEAF",
+    "TreeDef",
+    "flatten",
+    "flatten_with_paths",
+    "map",
+    "paths",
+    "register",
+    "unflatten",
+]
 
 
 @final
@@ -120,7 +129,7 @@ def register(cls: type, to_children: _Split, from_children: _Join) -> type:
     """
     if not isinstance(cls, type) or not callable(to_children) or not callable(from_children):
         raise DTypeError(
-            f"register needs a class and two functions; got {cls!r}, {to_children!r} and {from_children!r} [X1]"
+            f"register must get a class and two functions; got {cls!r}, {to_children!r} and {from_children!r} [X1]"
         )
     if cls in _registered or cls in (dict, list, tuple, type(None)):
         raise ConstraintError(
@@ -293,15 +302,20 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 def flatten_with_paths(tree: Any, prefix: str = "") -> tuple[list[tuple[str, Any]], TreeDef]:
     """The leaves with the Python expression that reaches each, such as ``.params['w'][0]``."""
     leaves, structure = flatten(tree)
-    paths: list[str] = []
-    _paths(structure, prefix, paths)
-    return list(zip(paths, leaves, strict=True)), structure
+    return list(zip(paths(structure, prefix), leaves, strict=True)), structure
 
 
-def _paths(structure: TreeDef, prefix: str, paths: list[str]) -> None:
+def paths(structure: TreeDef, prefix: str = "") -> list[str]:
+    """The Python expression that reaches each leaf, such as ``.params['w'][0]``."""
+    found: list[str] = []
+    _append_paths(structure, prefix, found)
+    return found
+
+
+def _append_paths(structure: TreeDef, prefix: str, found: list[str]) -> None:
     kind = structure.kind
     if kind is None:
-        paths.append(prefix)
+        found.append(prefix)
         return
     data = structure.data if isinstance(structure.data, tuple) else ()
     for i, child in enumerate(structure.children):
@@ -313,4 +327,4 @@ def _paths(structure: TreeDef, prefix: str, paths: list[str]) -> None:
             step = f".{kind._fields[i]}"
         else:
             step = f"[{i}]"
-        _paths(child, prefix + step, paths)
+        _append_paths(child, prefix + step, found)
