@@ -79,7 +79,48 @@ for dtype in FLOATS:
     CASES.append(OpCase("polygamma", given, order=0, tol=10 * LOOSE[dtype], name=f"values_{dtype}"))
     given = [a.astype(floats(dtype).dtype) for a in pairs(np.array([1.0, 1.5, 2.0, 7.0]), POINTS)]
     CASES.append(OpCase("zeta", given, order=0, tol=10 * LOOSE[dtype], name=f"values_{dtype}"))
+LEFT = np.array([-0.25, -1.5, -8.5, -9.75, -12.25, -20.5, -100.75])
+for dtype in FLOATS[2:]:
+    for name, orders in (
+        ("polygamma", np.array([1.0, 2.0, 3.0])),
+        ("zeta", np.array([2.0, 3.0, 4.0])),
+    ):
+        given = [a.astype(floats(dtype).dtype) for a in pairs(orders, LEFT)]
+        CASES.append(OpCase(name, given, order=0, tol=100 * LOOSE[dtype], name=f"left_{dtype}"))
 CASES += [
+    OpCase(
+        "zeta",
+        pairs(
+            np.array([1.0, 0.5, 1.5, 2.0, 3.0, np.inf, np.nan]),
+            np.array([-2.0, -2.5, -0.0, 0.0, np.nan]),
+        ),
+        order=0,
+        tol=1e-12,
+        name="poles_and_roots",
+    ),
+    OpCase(
+        "polygamma",
+        pairs(np.array([-1.0, 0.5, 1.0, 2.0, np.nan]), np.array([-2.0, -2.5, np.nan])),
+        order=0,
+        tol=1e-12,
+        name="poles_and_orders",
+    ),
+    OpCase(
+        "zeta",
+        [np.full(3, 3.0), np.array([-0.25, -9.5, -20.75])],
+        wrt=(1,),
+        order=1,
+        tol=1e-10,
+        name="slope_left",
+    ),
+    OpCase(
+        "polygamma",
+        [np.full(3, 1.0), np.array([-0.25, -9.25, -20.75])],
+        wrt=(1,),
+        order=1,
+        tol=1e-9,
+        name="slope_left",
+    ),
     OpCase("polygamma", ["f32[0]", "f32[0]"], order=0),
     OpCase("zeta", ["f32[0]", "f32[0]"], order=0),
 ]

@@ -64,8 +64,8 @@ class Capabilities:
         Whether several arrays may be reduced at once over a channel.
     mixed_precision : bool
         Whether a computation on scalars may be applied to floats of several precisions.
-    small_parts : bool
-        Whether functions of complex numbers keep a part beside a larger one; see `xlapy.backends.complex_parts`.
+    exact_functions : bool
+        Whether functions are right for all arguments; see `xlapy.backends.exact_functions`.
     overwrites_inputs : bool
         Whether a scatter goes wrong if its operands are one array; see `xlapy.backends.shared_operands`.
     flushes_subnormals : bool
@@ -79,7 +79,7 @@ class Capabilities:
     fewest_bits: Mapping[str, int] = field(default_factory=dict)
     joint_reductions: bool = True
     mixed_precision: bool = True
-    small_parts: bool = True
+    exact_functions: bool = True
     overwrites_inputs: bool = False
     flushes_subnormals: bool = False
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from xlapy import tree
 from xlapy.backends.base import Backend, CompileOptions, Executable
+from xlapy.backends.exact_functions import with_exact_functions
 from xlapy.backends.region_limits import refused_within, replacement
 from xlapy.backends.registry import current_backend
 from xlapy.backends.subnormals import with_subnormals
@@ -211,6 +212,8 @@ def compile_checked(
     if capabilities.missing_ops or capabilities.scalar_regions:
         # What a backend lacks is composed of what it has, where the operation says how.
         computation = expand(computation, lambda i: replacement(i, capabilities))
+    if not capabilities.exact_functions:
+        computation = with_exact_functions(computation)
     if capabilities.flushes_subnormals:
         computation = with_subnormals(computation)
     check_supported(computation, backend)

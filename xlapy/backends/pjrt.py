@@ -170,7 +170,7 @@ class Pjrt(Backend):
             # XLA before 0.11 finds no layouts for their results.
             joint_reductions=False,
             mixed_precision=False,
-            small_parts=False,
+            exact_functions=False,
             overwrites_inputs=kind == "cpu",
             flushes_subnormals=kind == "cpu",
         )

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Final
 
 from xlapy.backends.base import Capabilities
-from xlapy.backends.complex_parts import by_parts
 from xlapy.backends.mixed_precision import in_one_precision, retyped
 from xlapy.backends.shared_operands import apart
 from xlapy.dtypes import DType, as_dtype
@@ -160,10 +159,6 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
             return partial(_one_by_one, op)
         if not capabilities.mixed_precision:
             instead = in_one_precision(instruction)
-            if instead is not None:
-                return instead
-        if not capabilities.small_parts:
-            instead = by_parts(instruction)
             if instead is not None:
                 return instead
         if capabilities.overwrites_inputs and op.name == "scatter":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from xlapy import tree
+from xlapy.backends.exact_functions import composition
 from xlapy.compilation import CompiledFunction
 from xlapy.errors import ArtifactError, UnsupportedOpError, XlapyError
 from xlapy.interchange.imported import ImportedFunction, from_stablehlo
@@ -171,7 +172,8 @@ def export(
         if not isinstance(platforms, Sequence) or not all(isinstance(p, str) for p in platforms):
             raise ArtifactError(f"platforms must be names; got {platforms!r} [X6]")
         computation = _computation(f, specs)
-        found = eliminate_dead(expand(computation, _portable_form))
+        found = expand(computation, _portable_form)
+        found = eliminate_dead(expand(found, _exact_form, repeated=False))
         verify(found)
         artifact = Artifact(found, version, tuple(platforms))
         # What cannot be written is an error now, not when it is saved.
@@ -213,6 +215,11 @@ def _portable_form(instruction: Instruction) -> Callable[..., Any] | None:
     if hlo.decomposition is None:
         raise UnsupportedOpError(f"{op.name}: has no form in StableHLO [X6]")
     return hlo.decomposition
+
+
+def _exact_form(instruction: Instruction) -> Callable[..., Any] | None:
+    """How a function of CHLO is written, which portable artifacts hold as what it is composed of."""
+    return composition(instruction) if instruction.op.hlo.name.startswith("chlo.") else None
 
 
 def _computation(f: Callable[..., Any] | Computation, specs: Sequence[Any]) -> Computation:

@@ -418,8 +418,8 @@ def digamma(x: Array) -> Array:
     return np.where(negative, np.where(r == 0, np.nan, left), right)
 
 
-def zeta(x: Array, q: Array) -> Array:
-    """``sum over k >= 0 of (q + k)^-x``, the zeta function of Hurwitz."""
+def _zeta_right(x: Array, q: Array) -> Array:
+    """``zeta(x, q)`` for ``q > 0``."""
     # Euler and Maclaurin: the first terms, then with n = q + 12
     # n^(1-x)/(x-1) + n^-x/2 + sum of B_2j/(2j)! x(x+1)..(x+2j-2) n^(-x-2j+1)
     total = np.zeros(np.broadcast_shapes(np.shape(x), np.shape(q)))
@@ -432,6 +432,22 @@ def zeta(x: Array, q: Array) -> Array:
     for j, b in enumerate(_ZETA_SERIES):
         total = total + b * factor
         factor = factor * ((x + (2 * j + 1)) * (x + (2 * j + 2)) / (n * n))
+    return total
+
+
+def zeta(x: Array, q: Array) -> Array:
+    """``sum over k >= 0 of (q + k)^-x``, the zeta function of Hurwitz."""
+    whole = np.mod(x, 1) == 0
+    negative = (q < 0) & np.isfinite(q)
+    right = _zeta_right(x, np.where(negative, 1 - q, q))
+    total = np.where(negative, np.nan, right)  # roots of negative numbers
+    if np.any(negative & whole):
+        # From the nearest pole, at q - r, there are terms to both sides: r^-x + zeta(x, 1 + r) in one direction, and
+        # as many of zeta(x, 1 - r) as lie before those of zeta(x, 1 - q) in the other one.
+        r = q - np.rint(q)
+        left = _zeta_right(x, 1 - r) - right
+        turned = r**-x + _zeta_right(x, 1 + r) + np.where(np.mod(x, 2) == 0, left, -left)
+        total = np.where(negative & whole, turned, total)
     total = np.where(x < 1, np.nan, total)
     # The poles at q = 0, -1, ..: both sides go to +inf only for even x. As XLA, for every x.
     pole = np.where(np.mod(x, 2) == 0, np.inf, np.nan)

@@ -1,4 +1,4 @@
-"""Functions of complex numbers: XLA gives each part as exactly as the kernels, however small it is beside the other."""
+"""Functions that are composed for XLA: they are as exact as the kernels, complex ones in each part, however small."""
 
 from __future__ import annotations
 
@@ -68,3 +68,32 @@ def test_derivative_by_an_imaginary_step() -> None:
     with xlapy.use_backend("pjrt:cpu"):
         found = ops.sin(xlapy.asarray(np.array([1.0 + 1e-20j]))).numpy()
     np.testing.assert_allclose(found.imag / 1e-20, np.cos(1.0), rtol=1e-15)
+
+
+@pytest.mark.parametrize("function", [ops.zeta, ops.polygamma])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_left_of_zero(function: Callable[..., Any], dtype: Any) -> None:
+    """Near poles and far from zero, where XLA adds up too few terms."""
+    x = np.array([-0.25, -0.75, -1.5, -7.875, -8.5, -9.125, -20.75, -100.25, -1000.5, -1e-3])
+    order = np.repeat([2.0, 3.0, 4.0, 7.0], x.size)
+    given = [order.astype(dtype), np.tile(x, 4).astype(dtype)]
+    found = []
+    for backend in BACKENDS:
+        with xlapy.use_backend(backend):
+            found.append(function(*map(xlapy.asarray, given)).numpy())
+    # What cancels is as large as the nearest poles make it.
+    pole = np.abs(given[1] - np.rint(given[1])).astype(np.float64)
+    size = pole ** -(order + 1) * (720 * 7 * 8 if function is ops.polygamma else 1)
+    tolerance = 1e-5 if dtype is np.float32 else 1e-12
+    assert (np.abs(found[0].astype(np.float64) - found[1]) <= tolerance * size).all()
+
+
+def test_zeta_is_a_sum() -> None:
+    """By its definition: the terms up to zero, and the function right of it."""
+    with xlapy.use_backend("interpreter"):
+        for exponent in (2.0, 3.0, 6.0):
+            for q in (-0.3, -11.7, -12.2, -25.5, -60.125):
+                terms = sum((q + k) ** -exponent for k in range(int(np.ceil(-q))))
+                rest = float(ops.zeta(np.float64(exponent), np.float64(q + np.ceil(-q))).numpy())
+                found = float(ops.zeta(np.float64(exponent), np.float64(q)).numpy())
+                np.testing.assert_allclose(found, terms + rest, rtol=1e-12, atol=1e-12)

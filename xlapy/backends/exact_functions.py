@@ -1,0 +1,176 @@
+"""Functions that XLA computes wrongly for some arguments, made of what it computes well.
+
+Functions of complex numbers it takes as differences of exponentials, which lose a small part: ``sin(1 + 1e-20i)`` is
+real there. Of Hurwitz's zeta function and of polygamma it adds up the first nine terms and takes the others for those
+right of zero, which they are not where the argument is less than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from xlapy.dtypes import as_dtype
+from xlapy.trace.computation import Computation, Instruction
+from xlapy.trace.mode import bind
+from xlapy.trace.op import lookup
+from xlapy.trace.simplify import expand
+
+__all__ = ["composition", "with_exact_functions"]
+
+
+def with_exact_functions(computation: Computation) -> Computation:
+    """The same program, with such functions composed of others."""
+    return expand(computation, composition, repeated=False)
+
+
+def composition(instruction: Instruction) -> Callable[..., Any] | None:
+    """What such a function is composed of; None for all other operations. It may be one of its own parts."""
+    kind = _KINDS.get(instruction.op.name)
+    spec: Any = instruction.operands[0].spec if kind else None
+    if kind is None or spec.dtype.kind != kind:
+        return None
+    return _COMPOSED[instruction.op.name]
+
+
+def _call(name: str, *xs: Any, **params: Any) -> Any:
+    return bind(lookup(name), *xs, **params)
+
+
+def _compare(x: Any, direction: str, y: Any) -> Any:
+    return _call("compare", x, y, comparison_direction=direction, compare_type="FLOAT")
+
+
+# --- of complex numbers -----------------------------------------------------------------------------------------------
+
+
+def _parts(z: Any) -> tuple[Any, Any]:
+    return _call("real", z), _call("imag", z)
+
+
+def _number(like: Any, value: float) -> Any:
+    one = _call("constant", value=np.array(value, like.spec.dtype.numpy))
+    shape = like.spec.shape
+    return _call("broadcast_in_dim", one, shape=shape, broadcast_dimensions=()) if shape else one
+
+
+def _unless_zero(x: Any, otherwise: Any, product: Any) -> Any:
+    """A product with an infinite or overflowing factor, which is nothing where the other one is."""
+    return _call("select", _compare(x, "EQ", _number(x, 0.0)), otherwise, product)
+
+
+def _odd(x: Any, y: Any, params: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The parts of ``sinh(x + iy)``."""
+    real = _call("mul", _call("sinh", x), _call("cos", y, **params))
+    imag = _call("mul", _call("cosh", x), _call("sin", y, **params))
+    return _unless_zero(x, x, real), _unless_zero(y, y, imag)
+
+
+def _even(x: Any, y: Any, params: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The parts of ``cosh(x + iy)``."""
+    real = _call("mul", _call("cosh", x), _call("cos", y, **params))
+    imag = _call("mul", _call("sinh", x), _call("sin", y, **params))
+    nothing = _call("mul", _call("sign", x), y)
+    return real, _unless_zero(y, nothing, imag)
+
+
+def _sinh(z: Any, **params: Any) -> Any:
+    return _call("complex", *_odd(*_parts(z), params))
+
+
+def _cosh(z: Any, **params: Any) -> Any:
+    return _call("complex", *_even(*_parts(z), params))
+
+
+def _sin(z: Any, **params: Any) -> Any:
+    x, y = _parts(z)
+    imag, real = _odd(y, x, params)
+    return _call("complex", real, imag)
+
+
+def _cos(z: Any, **params: Any) -> Any:
+    x, y = _parts(z)
+    real, imag = _even(y, x, params)
+    return _call("complex", real, _call("neg", imag))
+
+
+def _expm1(z: Any, **params: Any) -> Any:
+    """``expm1(x) cos(y) - 2 sin(y/2)^2 + i e^x sin(y)``."""
+    x, y = _parts(z)
+    half = _call("sin", _call("mul", y, _number(y, 0.5)))
+    grown = _call("mul", _call("expm1", x, **params), _call("cos", y))
+    real = _call("sub", grown, _call("mul", _number(y, 2.0), _call("mul", half, half)))
+    imag = _call("mul", _call("exp", x, **params), _call("sin", y))
+    return _call("complex", real, _unless_zero(y, y, imag))
+
+
+# --- left of zero -----------------------------------------------------------------------------------------------------
+
+
+def _is_whole(x: Any) -> Any:
+    return _compare(x, "EQ", _call("floor", x))
+
+
+def _zeta_left(s: Any, q: Any) -> Any:
+    """``zeta(s, q)`` for ``q < 0`` that is no whole number; other arguments are taken for -1/2."""
+    inside = _call("and", _compare(q, "LT", _number(q, 0.0)), _call("not", _is_whole(q)))
+    q = _call("select", inside, q, _number(q, -0.5))
+    one = _number(q, 1.0)
+    # From the nearest pole, at q - r, there are terms to both sides: r^-s + zeta(s, 1 + r) in one direction, and as
+    # many of zeta(s, 1 - r) as lie before those of zeta(s, 1 - q) in the other one.
+    r = _call("sub", q, _call("round_nearest_even", q))
+    before = _call("zeta", s, _call("sub", one, r))
+    left = _call("sub", before, _call("zeta", s, _call("sub", one, q)))
+    even = _is_whole(_call("mul", s, _number(s, 0.5)))
+    left = _call("select", even, left, _call("neg", left))
+    right = _call("add", _call("pow", r, _call("neg", s)), _call("zeta", s, _call("add", one, r)))
+    total = _call("add", right, left)
+    # Of other numbers than whole ones these are roots of negative numbers.
+    fit = _call("and", _is_whole(s), _compare(s, "GT", _number(s, 1.0)))
+    return _call("select", fit, total, _number(total, np.nan))
+
+
+def _is_left(s: Any, q: Any, least: float) -> Any:
+    """Where `_zeta_left` is the function's value."""
+    left = _call("and", _compare(q, "LT", _number(q, 0.0)), _call("not", _is_whole(q)))
+    return _call("and", left, _compare(s, "GT", _number(s, least)))
+
+
+def _zeta(s: Any, q: Any) -> Any:
+    return _call("select", _is_left(s, q, 1.0), _zeta_left(s, q), _call("zeta", s, q))
+
+
+def _polygamma(n: Any, x: Any) -> Any:
+    """``(-1)^(n+1) n! zeta(n + 1, x)``."""
+    order = _call("add", n, _number(n, 1.0))
+    even = _is_whole(_call("mul", n, _number(n, 0.5)))
+    factorial = _call("exp", _call("lgamma", order))
+    sized = _call("mul", factorial, _zeta_left(order, x))
+    left = _call("select", even, _call("neg", sized), sized)
+    return _call("select", _is_left(n, x, 0.0), left, _call("polygamma", n, x))
+
+
+def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of floats, by way of f32 if they are narrower."""
+
+    def run(*xs: Any) -> Any:
+        dtype = xs[0].spec.dtype
+        if dtype.bits >= 32:
+            return function(*xs)
+        wide = [_call("convert_element_type", x, dtype=as_dtype("f32")) for x in xs]
+        return _call("convert_element_type", function(*wide), dtype=dtype)
+
+    return run
+
+
+_COMPOSED: Final[Mapping[str, Callable[..., Any]]] = {
+    "sin": _sin, "cos": _cos, "sinh": _sinh, "cosh": _cosh, "expm1": _expm1, "zeta": _in_f32(_zeta),
+    "polygamma": _in_f32(_polygamma),
+}  # fmt: skip
+#: the kind of elements for which they are
+_KINDS: Final = {
+    **dict.fromkeys(("sin", "cos", "sinh", "cosh", "expm1"), "complex"),
+    **dict.fromkeys(("zeta", "polygamma"), "float"),
+}
