@@ -432,7 +432,7 @@ def _zeta_right(x: Array, q: Array) -> Array:
     for j, b in enumerate(_ZETA_SERIES):
         total = total + b * factor
         factor = factor * ((x + (2 * j + 1)) * (x + (2 * j + 2)) / (n * n))
-    return total
+    return np.asarray(total)
 
 
 def zeta(x: Array, q: Array) -> Array:
