@@ -9,6 +9,7 @@ import pytest
 import xlapy
 from xlapy import _jaxlib, ops
 from xlapy.errors import ArtifactError, UnsupportedOpError
+from xlapy.source import locate
 from xlapy.specs import parse_spec
 from xlapy.trace.stablehlo import constant_text, to_stablehlo
 from xlapy.trace.stablehlo_reader import from_stablehlo_module, spec_of_type, split_text
@@ -47,6 +48,58 @@ def test_the_users_lines_are_in_it() -> None:
     assert "loc(" not in to_stablehlo(xlapy.compile(f).trace(X), locations=False)
     again = read(text)
     assert again.instructions[0].source.line == line
+
+
+SHARED = {
+    "an operation": lambda x: ops.reduce(x, 0.0, ops.add, (0,)),
+    "a function of numpy's": lambda x: xlapy.max(x),
+    "positions": lambda x: ops.argmax(x, "s32", 0),
+    "a scan": lambda x: ops.reduce_window(x, 0.0, ops.add, (3,), (1,), padding=((2, 0),)),
+    "ordered": lambda x: xlapy.sort(x),
+}
+
+
+def regions_and_lines(text: str) -> tuple[int, list[int]]:
+    """How many operations have regions, and the lines of the user's that stand in the text, each once."""
+    return len(re.findall("\n}", text)) - 2, [int(n) for n in re.findall(r'py":(\d+):', text)]
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_shared_computation_has_the_line_of_each_use(name: str) -> None:
+    use = SHARED[name]
+
+    def first(x: Any) -> Any:
+        return use(x)
+
+    def second(x: Any) -> Any:
+        return use(x)
+
+    code = use.__code__.co_firstlineno
+    for f in (first, second, lambda x: first(x) + second(x)):
+        text = to_stablehlo(xlapy.compile(f).trace(X))
+        assert "#here" not in text
+        regions, lines = regions_and_lines(text)
+        assert regions >= 1
+        assert set(lines) <= {code, f.__code__.co_firstlineno}
+        for inner in re.findall(r"\n\^bb0.*?\n}.*", text, re.DOTALL):
+            assert len(set(re.findall(r"loc\((#l\d+)\)", inner.split("\n}")[0]))) == 1, inner
+
+
+def test_a_shared_computation_is_differentiated_for_the_line_of_its_use() -> None:
+    ops.reduce(X, 1.0, ops.mul, (0,))
+
+    def f(x: Any) -> Any:
+        return ops.reduce(x, 1.0, ops.mul, (0,))
+
+    def whole(x: Any) -> Any:
+        return xlapy.grad(f)(x)
+
+    computation = xlapy.compile(whole).trace(X)
+    lines = [locate(i.source).line for i in computation.instructions]
+    assert set(lines) == {f.__code__.co_firstlineno + 1, whole.__code__.co_firstlineno + 1}
+    assert (
+        lines.count(whole.__code__.co_firstlineno + 1) == 2
+    )  # the copy of x, and what grad starts with
 
 
 def test_options() -> None:

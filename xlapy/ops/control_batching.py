@@ -89,7 +89,9 @@ def batch_case(
 def _disjunction() -> Computation:
     with using(None):
         pred = TensorSpec((), "pred")
-        return as_computation(lambda x, y: bind(lookup("or"), x, y), [pred, pred], name="any")
+        return as_computation(
+            lambda x, y: bind(lookup("or"), x, y), [pred, pred], name="any", shared=True
+        )
 
 
 def _any(preds: Any) -> Any:

@@ -505,7 +505,8 @@ def _position_body(direction: str, dtype: DType, index: DType) -> Computation:
         return bind(select, first, x, y), bind(select, first, i, j)
 
     specs = [TensorSpec((), dtype), TensorSpec((), index)]
-    return as_computation(better, specs * 2, name="argmax" if direction == "GT" else "argmin")
+    name = "argmax" if direction == "GT" else "argmin"
+    return as_computation(better, specs * 2, name=name, shared=True)
 
 
 _position_bodies: dict[Any, Computation] = {}

@@ -152,7 +152,9 @@ def scalar_operation(name: str, dtype: DType) -> Computation:
     if found is None:
         op = lookup(name)
         scalar = TensorSpec((), dtype)
-        found = as_computation(lambda x, y: bind(op, x, y), [scalar, scalar], name=name)
+        found = as_computation(
+            lambda x, y: bind(op, x, y), [scalar, scalar], name=name, shared=True
+        )
         _operations[name, dtype] = found
     return found
 

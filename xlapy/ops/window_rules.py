@@ -83,6 +83,7 @@ def _compare_body(direction: str, dtype: Any) -> Computation:
             ),
             [scalar, scalar],
             name=direction.lower(),
+            shared=True,
         )
     return found
 

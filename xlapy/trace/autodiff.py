@@ -187,7 +187,9 @@ class Linearized:
                 continue
             operands = instruction.operands
             ad: Any = instruction.op.ad
-            sources.append(instruction.source)
+            source = instruction.source
+            if source is not None:
+                sources.append(source)
             try:
                 if residuals is not None:
                     found = ad.backward(
@@ -212,9 +214,10 @@ class Linearized:
                         before = sums.get(value)
                         sums[value] = ct if before is None else add_cotangents(before, ct)
             except XlapyError as error:
-                raise annotate(error, "", [v.spec for v in operands], instruction.source) from None
+                raise annotate(error, "", [v.spec for v in operands], source) from None
             finally:
-                sources.pop()
+                if source is not None:
+                    sources.pop()
         return [sums.get(v) for v in self.inputs]
 
 
@@ -289,7 +292,7 @@ def _derive(
         results = [builder.value(r) for r in body(builder, arguments)]
     if builder.captured:
         raise NotDifferentiableError(
-            f"the derivative of {name!r} must be closed; it uses outside values [X4]"
+            f"the derivative of {name!r} must be closed; got {len(builder.captured)} outside values in it [X4]"
         )
     return builder.finish(results)
 

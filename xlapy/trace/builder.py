@@ -97,7 +97,8 @@ class XlaBuilder:
         self.thread = threading.get_ident()
         # id of the array -> (where its constant was recorded, the constant's value, the array)
         self._constants: dict[int, tuple[int, Value, Any]] = {}
-        self._sources: list[Source] = []
+        # What a rule records apart is for the line of the instruction that it is asked about.
+        self._sources: list[Source] = [] if parent is None else parent.builder._sources[-1:]
         self._tokens: list[Any] = []
 
     # --- the explicit interface ---------------------------------------------------------------------------------
@@ -171,7 +172,12 @@ class XlaBuilder:
         if roots:
             results = [self.value(r) for r in roots]
         else:
-            require(bool(self.instructions), "X1", "build() without a root needs an instruction", 0)
+            require(
+                bool(self.instructions),
+                "X1",
+                "there must be an instruction for build() without a root",
+                0,
+            )
             results = list(self.instructions[-1].results)
         if sorted(self.parameters) != list(range(len(self.parameters))):
             require(
@@ -264,7 +270,7 @@ class XlaBuilder:
                 )
             if not self._is_nested_in(scope):
                 raise self._error(
-                    f"a traced tensor must be used within its trace; one of {scope.name!r} came into {self.name!r}",
+                    f"a traced tensor must be used within its trace, {scope.name!r}, not in {self.name!r}",
                     value.spec,
                 )
         elif self.capture_constants:
@@ -329,8 +335,11 @@ class XlaBuilder:
         return self._sources[-1] if self._sources else caller(3)
 
     @contextmanager
-    def at_source(self, source: Source) -> Iterator[None]:
-        """Record instructions for another line than the calling one: that of the instruction being transformed."""
+    def at_source(self, source: Source, *, exactly: bool = False) -> Iterator[None]:
+        """Record for another line than the calling one; None leaves that which holds, unless it is taken `exactly`."""
+        if source is None and not exactly:
+            yield
+            return
         self._sources.append(source)
         try:
             yield
@@ -523,7 +532,12 @@ _bodies: dict[Any, Computation] = {}
 
 
 def as_computation(
-    body: Any, specs: Sequence[Spec], *, name: str = "body", what: str = "computation"
+    body: Any,
+    specs: Sequence[Spec],
+    *,
+    name: str = "body",
+    what: str = "computation",
+    shared: bool = False,
 ) -> Computation:
     """A closed computation from a `Computation` or a Python function, for an operation's parameter.
 
@@ -538,6 +552,8 @@ def as_computation(
     name : str
     what : str
         The argument's name, for messages.
+    shared : bool
+        Whether it is kept for other places, and so has no line but that of the instruction that holds it.
 
     Returns
     -------
@@ -564,6 +580,8 @@ def as_computation(
     builder = XlaBuilder(name, outer.scope if outer is not None else None)
     builder.capture_constants = True
     arguments = [builder.parameter(i, s) for i, s in enumerate(specs)]
+    if shared or key is not None:
+        builder._sources.append(None)
     with recording(builder):
         output = body(*arguments)
         results = [builder.value(r) for r in _flat(output)]

@@ -74,12 +74,14 @@ def inline(computation: Computation, arguments: Sequence[Tensor]) -> list[Tensor
         if builder is None:
             outs = bind(instruction.op, *operands, **instruction.params)
         else:
-            sources = builder._sources
-            sources.append(instruction.source)
+            sources, source = builder._sources, instruction.source
+            if source is not None:
+                sources.append(source)
             try:
                 outs = builder.record(instruction.op, operands, dict(instruction.params))
             finally:
-                sources.pop()
+                if source is not None:
+                    sources.pop()
         return outs if type(outs) is tuple else (outs,)
 
     return replay(computation, arguments, apply)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -93,6 +93,10 @@ class HostCallbacks:
         self.functions: list[tuple[Any, tuple[Any, ...]]] = []
 
 
+# In the text of a region, until it stands in an operation: that operation's location.
+_HERE: Final = " loc(#here)"
+
+
 @final
 class Writer:
     """The state of writing one module: names of values, functions, locations."""
@@ -106,6 +110,7 @@ class Writer:
         self._taken: set[str] = {"main"}
         self._numbers = itertools.count()
         self._regions: dict[tuple[Computation, str], str] = {}
+        self._within = 0
         self._locations: dict[Source, str] | None = {} if locations else None
 
     # --- functions and regions ----------------------------------------------------------------------------------
@@ -135,6 +140,7 @@ class Writer:
     ) -> list[str]:
         """The lines of a function."""
         self.lines = []
+        within, self._within = self._within, 0
         parameters = []
         for i, value in enumerate(computation.parameters):
             attributes = f" {{{parameter_attributes[i]}}}" if i in parameter_attributes else ""
@@ -144,6 +150,7 @@ class Writer:
             for i, v in enumerate(computation.results)
         ]
         self.body(computation)
+        self._within = within
         operands, types = self._values(computation.results)
         self.lines.append(f'"func.return"({operands}) : ({types}) -> ()')
         header = f"func.func {visibility} @{_symbol(name)}({', '.join(parameters)}) -> ({', '.join(results)}) {{"
@@ -185,7 +192,9 @@ class Writer:
         else:
             self.names.update(zip(computation.parameters, names, strict=True))
         # The same computation may be written in several places, each with names of its own.
+        self._within += 1
         self.body(computation)
+        self._within -= 1
         operands, types = self._values(computation.results)
         self.lines.append(f'"{end}"({operands}) : ({types}) -> ()')
         text, self.lines = "{\n" + "\n".join(self.lines) + "\n}", outer
@@ -221,7 +230,7 @@ class Writer:
         hlo = instruction.op.hlo
         if not hlo.name:
             raise UnsupportedOpError(
-                f"{instruction.op.name}: has no form in StableHLO; got {instruction!r} [X6]"
+                f"operations must have a form in StableHLO; got {instruction.op.name} [X6]"
             )
         params = instruction.params
         if not params:
@@ -258,12 +267,13 @@ class Writer:
         text = f'{mlir_name}"({", ".join([names[v] for v in given])})'
         if attributes:
             text += f" <{{{attributes}}}>"
+        location = self.location(instruction.source)
         if regions:
-            text += f" ({', '.join(regions)})"
+            inner = ", ".join(regions)
+            text += f" ({inner if self._locations is None else inner.replace(_HERE, location)})"
         if discardable:
             text += f" {{{discardable}}}"
         ins = ", ".join([v.spec.mlir for v in given])
-        location = self.location(instruction.source)
         if len(results) == 1:
             value = results[0]
             self.lines.append(
@@ -312,8 +322,10 @@ class Writer:
     def location(self, source: Source) -> str:
         """A reference to the user's line."""
         table = self._locations
-        if table is None or source is None:
+        if table is None:
             return ""
+        if source is None:
+            return _HERE if self._within else ""
         found = table.get(source)
         if found is None:
             found = table[source] = f" loc(#l{len(table)})"

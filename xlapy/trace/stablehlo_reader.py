@@ -217,7 +217,7 @@ class Reader:
         blocks = list(region.blocks)
         if len(blocks) != 1:
             raise UnsupportedOpError(
-                f"a region must have one block; {name!r} got {len(blocks)} [X6]"
+                f"a region must have one block; got {len(blocks)} in {name!r} [X6]"
             )
         block = blocks[0]
         with using(builder):
@@ -305,7 +305,7 @@ class Reader:
         digits = self._resources.get(name.strip('"'))
         if digits is None:
             raise ArtifactError(
-                f"a constant must have its values; the text that was read leaves those of {name} out [X6]"
+                f"a constant must have its values; got a text that leaves those of {name} out [X6]"
             )
         return digits
 
@@ -314,7 +314,7 @@ class Reader:
         name = operation.name
         source = _source(operation)
         try:
-            with builder.at_source(source):
+            with builder.at_source(source, exactly=True):
                 outs = None if self.intercept is None else self.intercept(self, operation)
                 if outs is None:
                     outs = self.read(operation)
