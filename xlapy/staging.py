@@ -23,6 +23,7 @@ from xlapy.trace.builder import XlaBuilder, host_array, lift, recording
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate, current_builder, using
 from xlapy.trace.op import lookup
+from xlapy.trace.process_grid import settled
 from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import HostCallbacks, to_stablehlo
 from xlapy.trace.zeros import is_splat
@@ -81,7 +82,7 @@ def run(
 def stage(computation: Computation, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Run a computation on concrete tensors; programs of the same text are compiled once."""
     placement = common_placement(tensors)
-    computation, scalars = _hoist_scalars(eliminate_dead(computation))
+    computation, scalars = _hoist_scalars(settled(eliminate_dead(computation), 1, 1))
     callbacks = HostCallbacks("callback")
     text = to_stablehlo(computation, module_name="staged", locations=False, callbacks=callbacks)
     key = (text, placement, *[function for function, _ in callbacks.functions])

@@ -10,7 +10,7 @@ from refusals import refused
 
 import xlapy
 from xlapy import ops
-from xlapy.errors import ArtifactError, DTypeError
+from xlapy.errors import ArtifactError, DTypeError, UnsupportedOpError
 
 X = np.array([0.5, -1.5, 2.0], np.float32)
 BACKENDS = ["pjrt:cpu", "interpreter"]
@@ -197,12 +197,55 @@ def test_programs_that_cannot_be_read(tmp_path: Path) -> None:
             xlapy.from_stablehlo(given)
 
 
+GLOBAL = {"channel_id": 1, "use_global_device_ids": True}
+WITHOUT_GROUPS = {
+    "all_reduce": lambda x: ops.all_reduce(x, ops.add, **GLOBAL),
+    "all_gather": lambda x: ops.all_gather(x, 0, 2, **GLOBAL),
+    "reduce_scatter": lambda x: ops.reduce_scatter(x, ops.add, 0, 2, **GLOBAL),
+    "within a loop": lambda x: xlapy.fori_loop(
+        0, 2, lambda i, s: ops.all_reduce(s, ops.add, **GLOBAL), x
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_GROUPS)
+def test_all_devices_have_no_text_until_their_number_is_known(name: str) -> None:
+    f = WITHOUT_GROUPS[name]
+    message = r"replica_groups must be written out for use_global_device_ids in StableHLO; got \(\)"
+    lowered = xlapy.compile(f).lower(xlapy.TensorSpec((2,), "f32"))
+    for write in (
+        lambda: xlapy.export(f, "f32[2]"),
+        lambda: xlapy.export(f, "f32[2]", version="1.4.0"),
+        lambda: lowered.stablehlo_text,
+        lambda: lowered.hlo_text,
+    ):
+        with refused(UnsupportedOpError, message):
+            write()
+    replicated = xlapy.replicate(f, num_replicas=2).lower(np.ones((2, 2), np.float32))
+    assert "dense<[[0, 1]]>" in replicated.stablehlo_text
+    assert "all" in replicated.hlo_text or "reduce-scatter" in replicated.hlo_text
+    exported = xlapy.export(xlapy.replicate(f, num_replicas=2), "f32[2,2]")
+    assert "dense<[[0, 1]]>" in exported.stablehlo_text
+
+
+def test_all_devices_are_the_one_of_a_program_that_runs() -> None:
+    f = WITHOUT_GROUPS["all_reduce"]
+    x = np.ones(2, np.float32)
+    for run in (
+        f,
+        xlapy.compile(f),
+        lambda x: xlapy.jvp(f, (x,), (x,))[1],
+        xlapy.compile(f).lower(x).compile(),
+    ):
+        assert np.asarray(run(xlapy.asarray(x))).tolist() == [1, 1]
+
+
 def test_arguments_that_do_not_fit() -> None:
     loaded = xlapy.export(f, "f32[3]").load()
     for args in ((np.ones(4, np.float32),), (np.ones(3),), (), (X, X), ({"a": X},), ("a",)):
         with refused(DTypeError):
             loaded(*args)
-    with refused(ArtifactError, "specs of its own"):
+    with refused(ArtifactError, "must not be given specs besides its own"):
         xlapy.export(loaded, "f32[3]")
     for platforms in (3, [1], None):
         with refused(ArtifactError, "platforms must be names"):

@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias, final
 
 import numpy as np
 
-from xlapy.errors import BackendError
+from xlapy.errors import BackendError, UnsupportedOpError
 from xlapy.specs import as_int, as_ints, require, require_dtype
-from xlapy.trace.codecs import I64_MATRIX, Group, Optional, Simple
+from xlapy.trace.codecs import I64_MATRIX, Group, Simple
 from xlapy.trace.computation import Instruction
 from xlapy.trace.mode import annotate
 from xlapy.trace.process_grid import Place, current_process
@@ -81,8 +81,31 @@ class _ChannelHandle:
 
 
 CHANNEL: Final = Group(("channel_id",), _ChannelHandle())
-#: an attribute that is there or not
-GLOBAL_IDS: Final = Optional(Simple(lambda v: "unit", lambda text: True), False)
+
+
+@final
+class _GlobalIds:
+    """Unit, and only beside groups: the spelling."""
+
+    __slots__ = ()
+
+    def print(self, value: Mapping[str, Any]) -> str | None:
+        """The attribute's text."""
+        if not value["use_global_device_ids"]:
+            return None
+        if not value["replica_groups"]:  # which stand for all devices otherwise
+            raise UnsupportedOpError(
+                "replica_groups must be written out for use_global_device_ids in StableHLO; got () [X6]\n"
+                "  xlapy.replicate does so for the number of devices that it is given"
+            )
+        return "unit"
+
+    def parse(self, attribute: Any) -> dict[str, Any]:
+        """Whether it is there."""
+        return {"use_global_device_ids": attribute is not None}
+
+
+GLOBAL_IDS: Final = Group(("use_global_device_ids",), _GlobalIds())
 
 # --- arguments ----------------------------------------------------------------------------------------------------
 
@@ -136,7 +159,7 @@ def check_ids_are_global(
         type(use_global_device_ids) is bool, own, "use_global_device_ids must be a bool", use_global_device_ids
     )  # fmt: skip
     require(
-        channel_id > 0 or not use_global_device_ids, label, "use_global_device_ids needs a channel_id above 0",
+        channel_id > 0 or not use_global_device_ids, label, "channel_id must be above 0 for use_global_device_ids",
         channel_id,
     )  # fmt: skip
 
