@@ -178,7 +178,7 @@ def test_stages() -> None:
         program(X[:2], X[:2])
     with refused(DTypeError, "lowered signature"):
         program(X)
-    with refused(DTypeError, "needs values"):
+    with refused(DTypeError, "must have values"):
         f(spec, X)
 
 

@@ -170,15 +170,18 @@ def value_and_grad(
 def _scalar_output(output: Any, name: str) -> Tensor:
     _, structure = tree.flatten(output)
     if structure is not tree.LEAF:
-        raise ShapeError(f"{name}: grad needs one scalar result; got {structure} [X4]")
+        raise ShapeError(
+            f"{name}: the function of grad must have one scalar result; got {structure} [X4]"
+        )
     value = _tensor(output)
     if type(value.spec) is not TensorSpec or value.spec.shape != ():
         raise ShapeError(
-            f"{name}: grad needs a scalar result; got {value.spec} [X4]\n  use vjp or jacrev otherwise"
+            f"{name}: the function of grad must have a scalar result; got {value.spec} [X4]\n"
+            "  use vjp or jacrev otherwise"
         )
     if not value.dtype.real:
         raise NotDifferentiableError(
-            f"{name}: grad needs a real floating-point result; got {value.spec} [X4]"
+            f"{name}: the function of grad must have a real floating-point result; got {value.spec} [X4]"
         )
     return value
 

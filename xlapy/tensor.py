@@ -134,7 +134,7 @@ class Tensor:
     def _array_spec(self, what: str) -> TensorSpec:
         spec = self.placed.spec
         if type(spec) is not TensorSpec:
-            raise DTypeError(f"only an array has a {what}; got {spec} [X1]")
+            raise DTypeError(f"what is asked for its {what} must be an array; got {spec} [X1]")
         return spec
 
     @property
@@ -248,12 +248,12 @@ class Tensor:
         """
         placed = self.placed
         if type(placed) is not Placed:
-            self._refuse("its values cannot be read")
+            self._refuse("read")
             raise AssertionError
         array: np.ndarray[Any, Any] = placed.placement.backend.get(self.payload)
         return array
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, what: str) -> None:
         value: Value = self.payload
         scope = value.scope
         location = locate(caller(2))
@@ -265,7 +265,7 @@ class Tensor:
             )
         else:
             error = TracingError(
-                f"a traced tensor has a shape and a type but no value yet, so {why}; got {value.spec} [X1]\n"
+                f"a traced tensor must not be {what}, for it has no value yet; got {value.spec} [X1]\n"
                 f"  use xlapy.where, xlapy.cond or xlapy.while_loop, or make the argument static{where}"
             )
         error.annotated = True
@@ -303,7 +303,7 @@ class Tensor:
     def item(self) -> Any:
         """The only element as a Python scalar."""
         if self.size != 1:
-            raise ShapeError(f"item() needs exactly one element; got {self.spec} [X1]")
+            raise ShapeError(f"there must be exactly one element for item(); got {self.spec} [X1]")
         return self.numpy().reshape(()).astype(_python_type(self.dtype)).item()
 
     def tolist(self) -> Any:
@@ -326,9 +326,9 @@ class Tensor:
     def _scalar(self, what: str) -> Any:
         spec = self._array_spec("value")
         if type(self.placed) is not Placed:
-            self._refuse(f"{what}() of it cannot be taken")
+            self._refuse(f"given to {what}()")
         if spec.size != 1:
-            raise ShapeError(f"{what}() needs exactly one element; got {spec} [X1]")
+            raise ShapeError(f"there must be exactly one element for {what}(); got {spec} [X1]")
         return self.numpy().reshape(())
 
     def __bool__(self) -> bool:
@@ -358,13 +358,17 @@ class Tensor:
     def __len__(self) -> int:
         shape = self.shape
         if not shape:
-            raise DTypeError(f"len() needs at least one dimension; got {self.spec} [X1]")
+            raise DTypeError(
+                f"there must be at least one dimension for len(); got {self.spec} [X1]"
+            )
         return shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         # The length is checked now, not at the first step, as for numpy.
         if not self.shape:
-            raise DTypeError(f"iteration needs at least one dimension; got {self.spec} [X1]")
+            raise DTypeError(
+                f"there must be at least one dimension to iterate over; got {self.spec} [X1]"
+            )
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from xlapy import ops
 from xlapy.backends.evaluator import evaluator
+from xlapy.errors import DTypeError
 from xlapy.specs import parse_spec
 from xlapy.trace.builder import trace
 from xlapy.trace.computation import Computation
@@ -53,7 +54,7 @@ def test_another_number_of_arrays_is_refused() -> None:
     one = np.float32(1)
     assert run(one, one) == (3,)
     for count in (0, 1, 3):
-        with pytest.raises(TypeError, match=f"expected 2 arrays, got {count}"):
+        with pytest.raises(DTypeError, match=f"there must be 2 arrays; got {count}"):
             run(*[one] * count)
 
 

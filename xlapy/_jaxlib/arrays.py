@@ -247,7 +247,7 @@ def get(buffer: Buffer) -> Array:
     except BufferError:
         pass
     except xc.XlaRuntimeError as error:
-        fail(error, "a computation failed")
+        fail(error, "a computation must run to its end")
     # The buffer protocol has no bfloat16, no narrow types, and nothing on other devices than the
     # CPU.
     check_alive(buffer)
@@ -260,7 +260,7 @@ def get(buffer: Buffer) -> Array:
         else:
             array = _read_memory(buffer)
     except xc.XlaRuntimeError as error:
-        fail(error, "a computation failed")
+        fail(error, "a computation must run to its end")
     array.flags.writeable = False
     return array
 
@@ -288,7 +288,7 @@ def block_until_ready(buffers: Sequence[Buffer]) -> None:
     try:
         xc.batched_block_until_ready(list(buffers))
     except xc.XlaRuntimeError as error:
-        fail(error, "a computation failed")
+        fail(error, "a computation must run to its end")
 
 
 def copy_to(buffer: Buffer, device: Device) -> Buffer:
@@ -302,4 +302,4 @@ def copy_to(buffer: Buffer, device: Device) -> Buffer:
             [buffer], [xc.DeviceList(tuple(on))], [where], [xc.ArrayCopySemantics.ALWAYS_COPY]
         )[0]
     except xc.XlaRuntimeError as error:
-        fail(error, "an array could not be copied")
+        fail(error, "an array must be one that its device copies")

@@ -155,7 +155,7 @@ def plugin_client(name: str, options: Mapping[str, Any] | None = None) -> Client
                 xc.initialize_pjrt_plugin(name)
         return xc.make_c_api_client(name, chosen)
     except (RuntimeError, ValueError) as error:
-        fail(error, f"the PJRT plugin {path!r} could not be opened with jaxlib {version}")
+        fail(error, f"the PJRT plugin {path!r} must open with jaxlib {version}")
 
 
 def plugin_identity(name: str) -> str:

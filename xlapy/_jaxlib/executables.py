@@ -129,7 +129,7 @@ def compile(
             return client.compile_and_load(program, on, made, host_callbacks=list(host_callbacks))
         return client.compile_and_load(program, on, made)
     except (RuntimeError, ValueError) as error:
-        fail(error, "XLA could not compile the program")
+        fail(error, "a program must be one that XLA compiles")
 
 
 def make_callback(
@@ -162,7 +162,7 @@ def make_callback(
         if found != expected:
             raise TypeError(
                 f"a host callback must return what the program expects, {_listed(expected)}; got "
-                f"{_listed(found)}"
+                f"{_listed(found)} [X1]"
             )
         # XLA copies raw memory, whatever the strides.
         return tuple(np.asarray(a, order="C") for a in made)
@@ -250,7 +250,7 @@ def _handler(shape: tuple[int, ...], dtype: np.dtype[Any], where: Placement) -> 
 def _explain(error: Exception, buffers: Sequence[Buffer]) -> NoReturn:
     if isinstance(error, (xc.XlaRuntimeError, ValueError)):
         check_alive(*buffers)
-        fail(error, "a computation failed")
+        fail(error, "a computation must run to its end")
     raise error
 
 
@@ -265,7 +265,7 @@ def serialize(executable: Executable) -> bytes:
     try:
         return executable.serialize()
     except RuntimeError as error:
-        fail(error, "the executable can not be kept")
+        fail(error, "an executable that is kept must have a form as bytes")
 
 
 def deserialize(
@@ -286,7 +286,7 @@ def deserialize(
             return client.deserialize_executable(data, on, made, list(host_callbacks))
         return client.deserialize_executable(data, on, made)
     except (RuntimeError, ValueError) as error:
-        fail(error, "the executable could not be loaded")
+        fail(error, "the bytes must be of an executable of this jaxlib")
 
 
 def hlo_text(executable: Executable) -> str:

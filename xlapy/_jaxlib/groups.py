@@ -74,7 +74,7 @@ class GuardedCallbacks:
             error = self._errors[0]
             self._errors.clear()
             raise BackendError(
-                f"a host callback failed: {type(error).__name__}: {error}"
+                f"a host callback must not fail; got {type(error).__name__}: {error} [X1]"
             ) from error
 
 
@@ -129,7 +129,7 @@ def make_group_runner(
                 token.block_until_ready()
         except (xc.XlaRuntimeError, ValueError) as error:
             check_alive(*given)
-            fail(error, "a computation failed")
+            fail(error, "a computation must run to its end")
         return found
 
     if callbacks is None:
@@ -149,7 +149,7 @@ def _refuse_in_callback() -> None:
     if getattr(_in_callback, "value", False):
         raise BackendError(
             "a host callback of a program over several devices must not run another one, for which "
-            "the devices are not free [X1]"
+            "the devices are not free; got such a call [X1]"
         )
 
 

@@ -44,10 +44,10 @@ def _diagnosed(context: Any, what: str, source: str = "") -> Iterator[None]:
     except ir.MLIRError as error:
         found = [(str(d.location), d.message) for d in error.error_diagnostics]
         complaints = found + seen or [("", error.message)]
-        raise ArtifactError(f"{what}: {described(source, complaints)} [X6]") from None
+        raise ArtifactError(f"{what}; got {described(source, complaints)} [X6]") from None
     except (RuntimeError, ValueError) as error:
         complaints = seen or [("", str(error))]
-        raise ArtifactError(f"{what}: {described(source, complaints)} [X6]") from None
+        raise ArtifactError(f"{what}; got {described(source, complaints)} [X6]") from None
     finally:
         attached.detach()
 
@@ -97,12 +97,12 @@ def read(program: str | bytes) -> Module:
         bytecode = read_isolated(form, data)
     except Refused as refused:
         _check_known(refused.complaints, data if form == b"M" else b"")
-        raise ArtifactError(f"{_STABLEHLO}: {described('', refused.complaints)} [X6]") from None
+        raise ArtifactError(f"{_STABLEHLO}; got {described('', refused.complaints)} [X6]") from None
     except Ended as end:
         what = str(end)
         if "SIGFPE" in what and b"all_to_all" in data:
-            what = "the replica_groups of an all_to_all must not be empty"
-        raise ArtifactError(f"{_STABLEHLO}: {what} [X6]") from None
+            what = "an all_to_all with empty replica_groups"
+        raise ArtifactError(f"{_STABLEHLO}; got {what} [X6]") from None
     return _parse_bytecode(bytecode)
 
 
@@ -153,7 +153,7 @@ def _read_elsewhere(what: str, text: str = "") -> Iterator[None]:
     if text and not complaint.startswith("line "):
         line = line_of_instruction(text)
         complaint = f"line {line}: {complaint}" if line else complaint
-    raise ArtifactError(f"{what}: {complaint} [X6]")
+    raise ArtifactError(f"{what}; got {complaint} [X6]")
 
 
 def _parse_bytecode(data: bytes, what: str = _STABLEHLO, source: str = "") -> Module:
@@ -185,7 +185,7 @@ def _check_nesting(program: bytes) -> None:
         place = places[int(np.argmax(depth > _DEEPEST))]
         line = 1 + int(np.count_nonzero(data[:place] == ord("\n")))
         raise ArtifactError(
-            f"{_STABLEHLO}: line {line}: brackets must not be nested more than {_DEEPEST} deep [X6]"
+            f"brackets must not be nested more than {_DEEPEST} deep; got more in line {line} [X6]"
         )
 
 
@@ -282,7 +282,7 @@ def refine_shapes(module: Module, argument_types: Sequence[str]) -> Module:
         return _parse_bytecode(_jax.mlir.refine_polymorphic_shapes(_bytecode(refined)))
     except xc.XlaRuntimeError as error:
         raise ArtifactError(
-            f"the program's shapes must follow from its arguments: {error} [X6]"
+            f"the program's shapes must follow from its arguments; got {error} [X6]"
         ) from None
 
 
@@ -333,7 +333,7 @@ def serialize_artifact(module: Module, version: str | None = None) -> bytes:
         message = str(error).removeprefix("INVALID_ARGUMENT: ")
         raise ArtifactError(
             f"the program must have a form in StableHLO {version} (this jaxlib writes "
-            f"{minimum_version()} to {current_version()}): {message} [X6]"
+            f"{minimum_version()} to {current_version()}); got {message} [X6]"
         ) from None
 
 
@@ -383,7 +383,7 @@ def to_hlo(module: Module) -> str:
     try:
         return _jax.mlir.mlir_module_to_xla_computation(_bytecode(module)).as_hlo_text()
     except xc.XlaRuntimeError as error:
-        raise ArtifactError(f"the program must have a form in HLO: {error} [X6]") from None
+        raise ArtifactError(f"the program must have a form in HLO; got {error} [X6]") from None
 
 
 # --- the reference interpreter --------------------------------------------------------
@@ -480,7 +480,7 @@ def _evaluate(
     _stablehlo.register_interpreter_dialect(context)
     # Each device is a thread of its own, and all of them make types in this context.
     context.enable_multithreading(bool(programs))
-    with _diagnosed(context, "the reference interpreter failed"), context:
+    with _diagnosed(context, "a program must run in the reference interpreter"), context:
         values = iter([np.array(a) for a in _stablehlo.eval_module(ir.Module.parse(text), [])])
     return [[_read(str(t), values) for t in kind.results] for _ in arguments]
 

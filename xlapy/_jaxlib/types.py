@@ -20,6 +20,6 @@ Signature: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 def fail(error: Exception, what: str) -> NoReturn:
-    """Raise a `BackendError` for one of jaxlib's, without XLA's own stack traces."""
+    """Raise a `BackendError` for one of jaxlib's, without XLA's own stack traces; `what` must hold."""
     text = str(error).split("=== Source Location Trace")[0].strip()
-    raise BackendError(f"{what}: {text}") from None
+    raise BackendError(f"{what}; got {text} [X5]") from None

@@ -246,6 +246,6 @@ class Backend(abc.ABC):
 
     def _no_queues(self, queue: str) -> UnsupportedOpError:
         return UnsupportedOpError(
-            f"the backend must have queues for the host; {self.name} got {queue!r}: pass the data as arguments and"
-            " results, or use the interpreter [X5]"
+            f"the backend must have queues for the host; got {queue!r} for {self.name} [X5]\n"
+            "  pass the data as arguments and results, or use the interpreter"
         )

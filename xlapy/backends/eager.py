@@ -162,7 +162,7 @@ def check_supported(computation: Computation, backend: Backend) -> None:
             instead = capabilities.missing_ops.get(instruction.op.name)
             if instead is not None:
                 error: XlapyError = UnsupportedOpError(
-                    f"{instruction.op.name}: does not run on {backend.name}; {instead} [X5]"
+                    f"operations must run on {backend.name}; got {instruction.op.name} [X5]\n  {instead}"
                 )
                 raise annotate(
                     error, "", [v.spec for v in instruction.operands], instruction.source
@@ -184,7 +184,7 @@ def check_supported(computation: Computation, backend: Backend) -> None:
 def _check_dtype(spec: Any, missing: frozenset[str], backend: Backend, instruction: Any) -> None:
     if type(spec) is TensorSpec and spec.dtype.name in missing:
         error: XlapyError = UnsupportedOpError(
-            f"element type {spec.dtype} does not run on {backend.name}; convert it, or use the interpreter [X5]"
+            f"element types must run on {backend.name}; got {spec.dtype} [X5]\n  convert it, or use the interpreter"
         )
         if instruction is not None:
             raise annotate(

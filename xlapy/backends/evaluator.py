@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, TypeAlias, final
 
-from xlapy.errors import BackendError, XlapyError
+from xlapy.errors import BackendError, DTypeError, XlapyError
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate
 from xlapy.trace.process_grid import is_communicating
@@ -66,7 +66,7 @@ class Evaluator:
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         """Run the kernels."""
         if len(arrays) != self._count:
-            raise TypeError(f"expected {self._count} arrays, got {len(arrays)}")
+            raise DTypeError(f"there must be {self._count} arrays; got {len(arrays)} [X1]")
         values = [*arrays, *self._constants]
         append = values.append
         try:

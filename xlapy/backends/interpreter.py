@@ -172,7 +172,7 @@ class Interpreter(Backend):
         """The array itself."""
         if not isinstance(payload, np.ndarray):
             kind = "a token" if payload is None else type(payload).__name__
-            raise BackendError(f"only arrays can be read; got {kind} [X1]")
+            raise BackendError(f"what is read must be an array; got {kind} [X1]")
         if _deleted:
             _require_alive((payload,))
         return payload

@@ -208,7 +208,7 @@ class Pjrt(Backend):
     def get(self, payload: Any) -> np.ndarray[Any, Any]:
         """The values, read-only and without a copy where the device's memory can be read."""
         if payload is None:
-            raise BackendError("only arrays can be read; got a token [X1]")
+            raise BackendError("what is read must be an array; got a token [X1]")
         return _jaxlib.get(payload)
 
     def block_until_ready(self, *payloads: Any) -> None:

@@ -213,7 +213,7 @@ def _portable_form(instruction: Instruction) -> Callable[..., Any] | None:
     if portable:
         return None
     if hlo.decomposition is None:
-        raise UnsupportedOpError(f"{op.name}: has no form in StableHLO [X6]")
+        raise UnsupportedOpError(f"operations must have a form in StableHLO; got {op.name} [X6]")
     return hlo.decomposition
 
 
@@ -225,10 +225,12 @@ def _exact_form(instruction: Instruction) -> Callable[..., Any] | None:
 def _computation(f: Callable[..., Any] | Computation, specs: Sequence[Any]) -> Computation:
     if isinstance(f, ImportedFunction) or type(f) is Computation:
         if specs:
-            raise ArtifactError(f"a program has specs of its own; got {specs} besides [X6]")
+            raise ArtifactError(
+                f"a program must not be given specs besides its own; got {specs} [X6]"
+            )
         return f.computation if isinstance(f, ImportedFunction) else f
     if not callable(f):
-        raise ArtifactError(f"export needs a function; got {type(f).__name__} [X6]")
+        raise ArtifactError(f"export: f must be a function; got {type(f).__name__} [X6]")
     require_function(f, "export: f")
     compiled = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     arguments = tree.map(_spec, specs)

@@ -75,7 +75,7 @@ class ImportedFunction:
         name = self.computation.name
         if len(args) != len(specs):
             raise DTypeError(
-                f"{name}: the program takes {len(specs)} arguments; got {len(args)} [X1]"
+                f"{name}: the program must get {len(specs)} arguments; got {len(args)} [X1]"
             )
         if current_builder() is not None:
             tensors = [

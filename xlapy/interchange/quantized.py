@@ -73,7 +73,8 @@ def spelled_as_floats(text: str) -> str:
                 )
             if match.group("after"):
                 raise UnsupportedOpError(
-                    f"arrays of {match.group('type')} must not have encodings or bounds [X6]"
+                    f"arrays of {match.group('type')} must not have encodings or bounds; got"
+                    f" {match.group('after').strip(' ,')} [X6]"
                 )
             quantized = parse_quantized(match.group("type")[1:])
         except (UnsupportedOpError, ValueError) as error:

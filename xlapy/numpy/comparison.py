@@ -314,7 +314,9 @@ def logical_not(x: Any, /) -> Tensor:
 def _bits(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     x, y = meet(x, y)
     if x.dtype.inexact:
-        raise DTypeError(f"bitwise operations need integers or truth values; got {x.spec} [X1]")
+        raise DTypeError(
+            f"the operands of a bitwise operation must be integers or truth values; got {x.spec} [X1]"
+        )
     return x, y
 
 

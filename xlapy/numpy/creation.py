@@ -74,7 +74,7 @@ def to(x: Tensor, where: Any, /, *, stream: Any = None) -> Tensor:
     """The same values on another backend or device."""
     del stream  # of the Array API: transfers are ordered without one
     if type(x.placed) is not Placed:
-        x._refuse("it cannot be moved")
+        x._refuse("moved")
     here = x.placement
     owner: Backend = here.backend
     # A device of the tensor's own backend is known even where the backend has no name.

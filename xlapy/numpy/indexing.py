@@ -115,7 +115,7 @@ def getitem(x: Tensor, index: Any, /) -> Tensor:
 def _getitem(x: Tensor, index: Any) -> Tensor:
     spec = x.placed.spec
     if type(spec) is not TensorSpec:
-        raise DTypeError(f"only an array can be indexed; got {spec} [X1]")
+        raise DTypeError(f"what is indexed must be an array; got {spec} [X1]")
     parsed = parse(index, spec.shape)
     if current_builder() is None and type(x.placed) is Placed:
         placement = x.placed.placement
@@ -216,7 +216,7 @@ def index_scalar(i: Any) -> Tensor:
     """An integer scalar of s32 or s64, from a Python integer or an integer tensor."""
     i = as_tensor(i)
     if not i.dtype.integer or i.ndim:
-        raise DTypeError(f"it must be an integer scalar; got {i.spec} [X1]")
+        raise DTypeError(f"an index or shift must be an integer scalar; got {i.spec} [X1]")
     return _signed(i, 2**31)
 
 
@@ -345,7 +345,7 @@ def _gathered(x: Tensor, form: Sequence[Any], operands: Sequence[Any]) -> Tensor
     rank = len(layout.block) + x.ndim - len(picked)
     block = range(layout.place, layout.place + len(layout.block))
     if not all(x.shape[a] for a in picked) and 0 not in layout.block:
-        raise OutOfRangeError(f"an empty axis has nothing to pick from; got {x.spec} [X1]")
+        raise OutOfRangeError(f"the axis to pick from must not be empty; got {x.spec} [X1]")
     if 0 in layout.block or not x.size:
         return _nothing(x, layout.shape)
     found = call(
@@ -444,7 +444,7 @@ def _take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     if not indices.size:
         return _nothing(x, indices.shape)
     if not size:
-        raise OutOfRangeError(f"an empty axis has nothing to pick from; got {x.spec} [X1]")
+        raise OutOfRangeError(f"the axis to pick from must not be empty; got {x.spec} [X1]")
     batch = tuple(i for i in range(x.ndim) if i != place)
     vectors = call("reshape", whole(indices, size), shape=(*indices.shape, 1))
     return call(

@@ -13,7 +13,7 @@ from xlapy.staging import composite
 from xlapy.tensor import Placed, Tensor
 
 from .creation import as_array
-from .promotion import as_tensor, at_dtype, call, operand, promoted, result_dtype
+from .promotion import as_tensor, at_dtype, call, named, operand, promoted, result_dtype
 from .shaping import sliced
 
 __all__ = [
@@ -312,7 +312,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     if isinstance(repeats, int):
         return _repeat(x, as_int(repeats), place)
     if type(repeats) is Tensor and type(repeats.placed) is not Placed:
-        repeats._refuse("the shape cannot depend on it")
+        repeats._refuse("what a shape depends on")
     counts = np.asarray(repeats)
     if counts.dtype.kind not in "iu" or counts.ndim > 1:
         raise DTypeError(f"repeat: repeats must be integers; got {repeats!r} [X1]")
@@ -404,7 +404,8 @@ def _pad(x: Any, value: Any, pairs: tuple[tuple[int, ...], ...], mode: str) -> T
     if mode == "constant":
         value = operand(value)
         if result_dtype(x, value) is not x.dtype:
-            raise DTypeError(f"constant_values must fit the element type {x.dtype} [X1]")
+            got = named(value)
+            raise DTypeError(f"constant_values must fit the element type {x.dtype}; got {got} [X3]")
         value = at_dtype(value, x.dtype)
         if value.ndim:
             raise ShapeError(f"constant_values must be a scalar; got {value.spec} [X1]")
@@ -428,7 +429,9 @@ def _extend(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
     if not before and not after:
         return x
     if not size:
-        raise ShapeError(f"an empty axis has nothing to pad with; got {x.spec} [X1]")
+        raise ShapeError(
+            f"an axis to pad with its own elements must not be empty; got {x.spec} [X1]"
+        )
     if mode == "edge":
         parts = [x]
         for count, at in ((before, 0), (after, size - 1)):

@@ -32,6 +32,7 @@ __all__ = [
     "meet",
     "meet_all",
     "meet_inexact",
+    "named",
     "operand",
     "promoted",
     "require_complex_kept",
@@ -67,6 +68,13 @@ def weak_value(x: Tensor) -> Any:
     if stand_in is not None:
         return stand_in
     return {"bool": True, "int": 1, "uint": 1, "float": 0.5, "complex": 0.5j}[x.dtype.kind]
+
+
+def named(x: Any) -> Any:
+    """What an error says of an operand: a Python scalar itself, or an array's spec."""
+    if type(x) is not Tensor:
+        return x
+    return weak_value(x) if is_weak(x) else x.spec
 
 
 # --- one operand --------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def _number(x: Any, what: str) -> int | float:
         x = x.item()
     elif type(x) is Tensor:
         if type(x.placed) is not Placed:
-            x._refuse("the shape cannot depend on it")
+            x._refuse("what a shape depends on")
         x = x.item()
     if isinstance(x, bool) or not isinstance(x, int | float):
         raise DTypeError(f"{what} must be real numbers; got {x!r} [X1]")

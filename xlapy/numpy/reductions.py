@@ -217,7 +217,7 @@ def _require_elements(x: Tensor, axes: tuple[int, ...]) -> None:
     for a in axes:
         if not x.shape[a]:
             raise ShapeError(
-                f"an extreme needs at least one element; got {x.spec} along axis {a} [X1]"
+                f"there must be at least one element to take an extreme of; got {x.spec} along axis {a} [X1]"
             )
 
 

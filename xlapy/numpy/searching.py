@@ -85,7 +85,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
 def on_host(x: Tensor, name: str) -> np.ndarray[Any, Any]:
     """The values, for what has as many results as they say."""
     if type(x.placed) is not Placed:
-        x._refuse(f"{name}, whose result's size depends on it, cannot be taken")
+        x._refuse(f"given to {name}(), whose result's size depends on it")
     return x.numpy()
 
 

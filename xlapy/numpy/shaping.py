@@ -258,7 +258,7 @@ def _squeeze(x: Any, axis: tuple[int, ...] | None = None) -> Tensor:
         axes = as_axes(axis, x.ndim)
         if any(shape[a] != 1 for a in axes):
             raise ShapeError(
-                f"only dimensions of size 1 can be left out; got {axis} of {shape} [X1]"
+                f"a dimension that is left out must be of size 1; got {axis} of {shape} [X1]"
             )
     return call("reshape", x, shape=tuple(n for i, n in enumerate(shape) if i not in axes))
 

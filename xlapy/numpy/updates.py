@@ -40,6 +40,7 @@ from .promotion import (
     convert,
     filled,
     is_weak,
+    named,
     operand,
     result_dtype,
 )
@@ -185,12 +186,12 @@ def at(x: Tensor, /) -> Any:
 def _update(x: Tensor, index: Any, value: Any, kind: str) -> Tensor:
     spec = x.placed.spec
     if type(spec) is not TensorSpec:
-        raise DTypeError(f"only an array can be indexed; got {spec} [X1]")
+        raise DTypeError(f"what is indexed must be an array; got {spec} [X1]")
     if current_builder() is None and type(x.placed) is not Placed:
         # A value of an explicit builder.
         scope = x.payload.scope
         if scope is None or not scope.open:
-            x._refuse("it cannot be used")
+            x._refuse("used outside its trace")
         with using(scope.builder):
             return _update(x, index, value, kind)
     value = as_array(value)
@@ -263,7 +264,7 @@ def _fitted(value: Any, dtype: DType) -> Tensor:
     if type(value) is not Tensor or (not value.ndim and is_weak(value)):
         if result_dtype(value, dtype) is not dtype:
             raise DTypeError(
-                f"the value must fit the array's type {dtype}: convert one of them [X1]"
+                f"the value must fit the array's type {dtype}: convert one of them; got {named(value)} [X3]"
             )
         return at_dtype(value, dtype)
     order = ("bool", "integer", "float", "complex")

@@ -314,7 +314,8 @@ class ReducedByBody:
 
 def _unknown_groups(name: str, groups: Groups) -> NotDifferentiableError:
     return NotDifferentiableError(
-        f"{name}: a derivative of this kind needs to know the devices of each group; got replica_groups {groups} [X4]\n"
+        f"{name}: the devices of each group must be known for a derivative of this kind; got replica_groups"
+        f" {groups} [X4]\n"
         "  write the groups out, with use_global_device_ids=True where replicas are named with all their partitions"
     )
 

@@ -549,7 +549,7 @@ def dot(
     require_shape(
         x.ndim in (1, 2) and y.ndim in (1, 2),
         "X3",
-        "dot takes vectors and matrices, dot_general arrays of any rank",
+        "the operands of dot must be vectors or matrices (dot_general takes arrays of any rank)",
         (x.spec, y.spec),
     )
     result: Tensor = bind(

@@ -433,7 +433,9 @@ def custom_call(
     specs = tuple(parse_spec(r) for r in ((results,) if single else results))
     if isinstance(backend_config, Mapping):
         if api_version != TYPED:
-            raise ConstraintError(f"typed attributes need api_version 4; got {api_version} [I4]")
+            raise ConstraintError(
+                f"api_version must be 4 for typed attributes; got {api_version} [I4]"
+            )
         config = dictionary_text(backend_config)
     else:
         config = (

@@ -191,7 +191,8 @@ def batch_set_dimension_size(
     if is_batched[1]:
         if varies:
             raise UnsupportedOpError(
-                f"{op.name}: the rows of a batch must have one size; an array has no ragged dimensions [X5]"
+                f"{op.name}: the rows of a batch must have one size, for an array has no ragged dimensions; got sizes"
+                f" {length.spec} [X5]"
             )
         bound = x.spec.shape[dimension + is_batched[0]]
         length = bind(lookup("constant"), value=np.array(bound, np.int32))
@@ -338,7 +339,8 @@ def batch_dynamic_reshape(
     if is_batched[1]:
         if not (result.is_static and x.spec.is_static):
             raise UnsupportedOpError(
-                f"{op.name}: the rows of a batch must have one shape; an array has no ragged dimensions [X5]"
+                f"{op.name}: the rows of a batch must have one shape, for an array has no ragged dimensions; got shapes"
+                f" {output_shape.spec} [X5]"
             )
         return bind(lookup("reshape"), x, shape=(size, *result.shape))
     first = bind(lookup("constant"), value=np.array([size], output_shape.spec.dtype.numpy))

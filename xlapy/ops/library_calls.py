@@ -250,8 +250,8 @@ def matmul(
     fused = given.get("fused_ops") or given.get("fusions", {}).get("ops")
     if rest or fused or len(out) > 1 or x.dtype.kind in "iu":
         raise UnsupportedOpError(
-            "custom_call: a matrix product with fused operations is not known to the interpreter; got"
-            f" {fused or len(rest)}; compile without them, with xla_cpu_use_onednn=False [X5]"
+            "custom_call: a matrix product must be without fused operations for the interpreter; got"
+            f" {fused or len(rest)} [X5]\n  compile without them, with xla_cpu_use_onednn=False"
         )
     wide = np.float32 if x.dtype.itemsize < 4 else x.dtype
     x, y = (

@@ -210,5 +210,5 @@ def require_repeatable(computation: Computation, what: str) -> None:
     for instruction in computation.instructions:
         if not is_repeatable(instruction):
             raise NotDifferentiableError(
-                f"{what} runs again on the way back, so it must not hold {instruction.op.name} [X4]"
+                f"{what} must be repeatable, for it runs again on the way back; got {instruction.op.name} in it [X4]"
             )

@@ -201,7 +201,7 @@ linear = Linear
 
 def _refuse_operand(op: Op, position: int) -> None:
     raise NotDifferentiableError(
-        f"{op.name}: a derivative with respect to operand {position} must not be asked for; it has none [X4]"
+        f"{op.name}: a derivative must be with respect to operands that have one; got operand {position} [X4]"
     )
 
 
@@ -306,7 +306,9 @@ class NotDifferentiable:
         self.why = why
 
     def _refuse(self, op: Op) -> NotDifferentiableError:
-        return NotDifferentiableError(f"{op.name}: must not be differentiated: {self.why} [X4]")
+        return NotDifferentiableError(
+            f"{op.name}: must have a derivative; got none: {self.why} [X4]"
+        )
 
     def jvp(
         self,
@@ -407,7 +409,7 @@ class ByBody:
         found = self.kinds.get(name, self.generic) if name else self.generic
         if found is None:
             raise NotDifferentiableError(
-                f"{op.name}: a derivative needs a {self.region} that is one of {', '.join(self.kinds)};"
+                f"{op.name}: {self.region} must, for a derivative, be one of {', '.join(self.kinds)};"
                 f" got {name or 'a larger computation'} [X4]"
             )
         return found
@@ -502,6 +504,6 @@ def unsupported(why: str) -> Callable[..., Any]:
     def refuse(
         op: Op, args: Sequence[Any], is_batched: Sequence[bool], size: int, **params: Any
     ) -> Any:
-        raise UnsupportedOpError(f"{op.name}: must not be vectorised: {why} [X5]")
+        raise UnsupportedOpError(f"{op.name}: must have a rule for vmap; got none: {why} [X5]")
 
     return refuse

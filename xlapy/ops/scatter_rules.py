@@ -479,8 +479,8 @@ def vjp_any(
         return [*gx, None, *gu]
     if not params["unique_indices"]:
         raise NotDifferentiableError(
-            "scatter: a derivative in reverse mode needs unique_indices, or an update_computation that is one of"
-            " add, sub, mul, max, min or a replacement; got a larger one [X4]"
+            "scatter: update_computation must, for a derivative in reverse mode, be one of add, sub, mul, max, min or a"
+            " replacement, or unique_indices True; got a larger one without [X4]"
         )
     active = [has_tangent(out.spec) for out in outs]
     types = [x.spec.dtype for x in inputs]

@@ -268,7 +268,7 @@ def _infer_varying(x: TensorSpec, shape: Ints) -> TensorSpec:
     """C2 where one size varies: it goes into one dimension of the result, alone or multiplied by others."""
     varying = [i for i, n in enumerate(x.shape) if i in x.dynamic or n == DYNAMIC]
     require_shape(
-        len(varying) <= 1, "X2", "at most one dimension may vary in size; move the others away", x
+        len(varying) <= 1, "X2", "at most one dimension must vary in size (move the others away)", x
     )
     if DYNAMIC in x.shape or DYNAMIC in shape:
         require_shape(

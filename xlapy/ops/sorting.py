@@ -168,7 +168,7 @@ def _merge_order(rows: Sequence[Array], comparator: Any) -> Array:
 def _positions(x: Any, dimension: int) -> Any:
     """The place of each element along the dimension."""
     spec = x.spec
-    require_shape(spec.is_static, "X1", "a derivative of sort needs sizes that are known", spec)
+    require_shape(spec.is_static, "X1", "sizes must be known for a derivative of sort", spec)
     number = as_dtype("s32" if spec.shape[dimension] < 2**31 else "s64")
     return bind(lookup("iota"), shape=spec.shape, dtype=number, iota_dimension=dimension)
 

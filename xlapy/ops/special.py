@@ -478,7 +478,7 @@ class SecondOnly:
 
     def _refuse(self, op: Op) -> NotDifferentiableError:
         return NotDifferentiableError(
-            f"{op.name}: must not be differentiated with respect to {self.what}: it has no closed form [X4]"
+            f"{op.name}: a derivative must have a closed form; got one with respect to {self.what} [X4]"
         )
 
     def jvp(

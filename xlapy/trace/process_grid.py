@@ -139,7 +139,9 @@ class AloneProcess(Process):
 
 
 def _nobody(site: Instruction) -> BackendError:
-    return BackendError(f"{site.op.name}: must run on a backend's device [X1]")
+    return BackendError(
+        f"communicating operations must run on a backend's device; got a bare {site.op.name} [X1]"
+    )
 
 
 _ALONE: Final = AloneProcess()
