@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from cases import ErrorCase, OpCase, body, until
-from cases.values import FLOATS, INTEGERS, NARROW, edges, floats, numpy_dtype, subnormals
+from cases.values import FLOATS, INTEGERS, NARROW, POWERS, edges, floats, numpy_dtype, subnormals
 from xlapy import ops
 from xlapy.dtypes import as_dtype
 
@@ -72,7 +72,23 @@ CASES += [
     ],
 ]  # fmt: skip
 
+LITTLE = np.array(
+    [2.0**e * m for e in (-160, -150, -149, -130, -128, -127, -126) for m in (1.0, 1.25, 1.75)]
+)
+TO_POWERS = {
+    "reference": "StableHLO's interpreter has no zero in f8e8m0fnu, and takes it for the least number"
+}
+CASES += [
+    OpCase("convert_element_type", [x], {"dtype": as_dtype("f8e8m0fnu")}, order=0, tol=0.0, name=f"little_{x.dtype}",
+           xfail=TO_POWERS)
+    for x in (LITTLE, LITTLE + 1j, LITTLE.astype(np.float32))
+]  # fmt: skip
 SCALES = {"reference": "StableHLO's interpreter has no nan in f8e8m0fnu"}
+CASES += [
+    OpCase("convert_element_type", [POWERS], {"dtype": as_dtype(t)}, order=0, tol=0.0, name=f"powers_{t}",
+           xfail={} if t in ("pred", "s32", "u8") else until("0.11.2", SCALES))
+    for t in ("pred", "f64", "f32", "bf16", "c128", "s32", "u8", "f8e5m2")
+]  # fmt: skip
 CASES = [
     replace(case, xfail=until("0.11.2", SCALES) if case.name.startswith("f8e8m0fnu") else SCALES)
     if case.name in ("s32_f8e8m0fnu", "f32_f8e8m0fnu", "f8e8m0fnu_f32")

@@ -14,6 +14,8 @@ from cases.values import (
     FLOATS,
     FLUSHED,
     INTEGERS,
+    POWERLESS,
+    POWERS,
     edges,
     floats,
     integers,
@@ -109,6 +111,11 @@ CASES += [
 for dtype in ("f32", "f64"):
     CASES.append(OpCase("complex", pairs(floats(dtype)), order=0, tol=0.0, name=f"edges_{dtype}"))
 CASES.append(OpCase("complex", ["f64[2,3]", "f64[2,3]"]))
+
+
+for name in ("add", "sub", "mul", "div", "rem", "pow", "max", "min", "atan2"):
+    xfail = {} if name in ("add", "max", "min") else POWERLESS
+    CASES.append(OpCase(name, pairs(POWERS), order=0, tol=0.0, name="f8e8m0fnu", xfail=xfail))
 
 
 WHOLE = tuple(f"edges_{d}" for d in INTEGERS)

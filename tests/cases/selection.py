@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cases import ErrorCase, OpCase
-from cases.values import FLOATS, INTEGERS, NARROW, edges, integers
+from cases.values import FLOATS, INTEGERS, NARROW, POWERS, edges, integers
 from xlapy.specs import TokenSpec
 
 CASES: list[OpCase] = []
@@ -36,6 +36,8 @@ CASES += [
     OpCase("clamp", clamp_edges(d), order=0, tol=0.0, name=d)
     for d in ("pred", "s4", "s32", "u8", "u64", "bf16", "f16", "f32", "f64", "f8e4m3fn")
 ]
+CASES.append(OpCase("clamp", [np.ascontiguousarray(g.reshape(-1)) for g in np.meshgrid(POWERS, POWERS, POWERS)],
+                    order=0, tol=0.0, name="f8e8m0fnu"))  # fmt: skip
 LOW, HIGH = np.array(-0.5), np.array(1.25)
 CASES += [
     OpCase("clamp", ["f64[2,3]", "f64[2,3]", "f64[2,3]"]),

@@ -47,6 +47,14 @@ def extremes(dtype: str) -> Array:
     return np.array([*some, *[-x for x in some], np.nan]).astype(numpy_dtype(dtype))
 
 
+#: f8e8m0fnu about its ends, about 1, and nan; its least number is subnormal in f32, and it has no zero
+POWERS = np.array(
+    [2.0**-127, 2.0**-126, 2.0**-125, 2.0**-64, 2.0**-1, 1.0, 2.0, 4.0, 2.0**63, 2.0**126, 2.0**127, np.nan]
+).astype(ml_dtypes.float8_e8m0fnu)  # fmt: skip
+#: why StableHLO's interpreter gives something else for these
+POWERLESS = {
+    "reference": "StableHLO's interpreter computes in f8e8m0fnu with numbers that it has not"
+}
 #: floats of which neither of a pair holds all that the other has, or only as numbers that XLA takes for zeros
 UNLIKE_FLOATS = (
     ("f16", "f8e8m0fnu"), ("f4e2m1fn", "f8e8m0fnu"), ("f4e2m1fn", "f8e4m3fnuz"), ("bf16", "f16"), ("bf16", "f64"),

@@ -2,12 +2,13 @@
 
 XLA sets the CPU to do so in all of its threads (flags DAZ and FTZ of SSE), and no option changes it. What comes of that
 is off by less than the smallest normal number where a function is continuous, but floor, ceil, sign and comparisons are
-off by one. So these look at the bits, which are integers.
+off by one. So these look at the bits, which are integers. And f8e8m0fnu has no zero: its least number, subnormal in the
+f32 that XLA computes it in, would be nan. It goes by f64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -107,17 +108,24 @@ def _kind_of(value: np.ndarray[Any, Any]) -> str | None:
 def _exact(instruction: Instruction, known: Mapping[Value, str]) -> Callable[..., Any] | None:
     """What computes the same and looks at the bits; None for operations that need not."""
     name = instruction.op.name
-    if name not in _OPERATIONS:
+    if name not in _OPERATIONS and name not in _POWERS:
         return None
-    spec: Any = instruction.operands[0].spec
+    spec: Any = instruction.operands[-1].spec
     if type(spec) is not TensorSpec or not spec.is_static:
+        return None
+    if spec.dtype.name == "f8e8m0fnu":
+        return _exact_power(instruction)
+    if name in _POWERS:
         return None
     if spec.dtype.kind not in ("float", "complex") or spec.dtype.real_part.name not in _FLOATS:
         return None
     if name == "compare":
         return _comparison(instruction, known)
     if name == "convert_element_type":
-        return _as_truth_value if instruction.params["dtype"].kind == "bool" else None
+        wanted = instruction.params["dtype"]
+        if wanted.name == "f8e8m0fnu" and spec.dtype.real_part.name == "f64":
+            return _to_power
+        return _as_truth_value if wanted.kind == "bool" else None
     return None if spec.dtype.kind == "complex" else _OPERATIONS[name]
 
 
@@ -258,6 +266,55 @@ def _ordered(bits: Any, form: _Bits) -> Any:
     """Integers in the order of the floats with these bits; both zeros are 0."""
     negative = _integers(bits, "LT", _full(bits, form.signed, 0))
     return _choose(negative, _call("sub", _full(bits, form.signed, form.sign), bits), bits)
+
+
+# --- powers of two ----------------------------------------------------------------------------------------------------
+
+
+#: operations that XLA computes in f32 for f8e8m0fnu, whose least number is subnormal there; and it has no zero
+_POWERS: Final = frozenset({
+    "add", "sub", "mul", "div", "max", "min", "pow", "atan2", "clamp", "square", "sqrt", "rsqrt", "cbrt", "log1p",
+})  # fmt: skip
+_LEAST_POWER: Final = 2.0**-127
+_NOTHING_IN_F32: Final = 2.0**-150
+
+
+def _exact_power(instruction: Instruction) -> Callable[..., Any] | None:
+    """What computes the same of f8e8m0fnu."""
+    name = instruction.op.name
+    if name in _POWERS:
+        return lambda *xs, **params: _by_f64(name, xs, params)
+    if name == "convert_element_type" and instruction.params["dtype"].kind == "bool":
+        return _as_true
+    return None
+
+
+def _number(like: Any, value: float) -> Any:
+    one = bind(lookup("constant"), value=np.array(value, like.spec.dtype.numpy))
+    shape = like.spec.shape
+    if not shape:
+        return one
+    return bind(lookup("broadcast_in_dim"), one, shape=shape, broadcast_dimensions=())
+
+
+def _by_f64(name: str, xs: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    wide = [bind(lookup("convert_element_type"), x, dtype=as_dtype("f64")) for x in xs]
+    return _to_power(bind(lookup(name), *wide, **params), dtype=xs[0].spec.dtype)
+
+
+def _to_power(x: Any, **params: Any) -> Any:
+    """By way of at least the least number, unless f32 has nothing for it: XLA makes nan of all that is below it."""
+    if x.spec.dtype.kind == "complex":
+        x = bind(lookup("real"), x)
+    nothing = _number(x, _NOTHING_IN_F32)
+    some = bind(lookup("compare"), x, nothing, comparison_direction="GT", compare_type="FLOAT")
+    raised = _choose(some, _call("max", x, _number(x, _LEAST_POWER)), x)
+    return bind(lookup("convert_element_type"), raised, **params)
+
+
+def _as_true(x: Any, **params: Any) -> Any:
+    one = bind(lookup("constant"), value=np.array(True))
+    return bind(lookup("broadcast_in_dim"), one, shape=x.spec.shape, broadcast_dimensions=())
 
 
 _OPERATIONS: Final[Mapping[str, Callable[..., Any]]] = {

@@ -314,8 +314,8 @@ def real(x: Array) -> Array:
 
 
 def imag(x: Array) -> Array:
-    """The imaginary part; 0 for a real operand."""
-    return np.asarray(x.imag) if x.dtype.kind == "c" else np.zeros_like(x)
+    """The imaginary part; 0 for a real operand, nan where the type has no zero."""
+    return np.asarray(x.imag) if x.dtype.kind == "c" else np.zeros(x.shape).astype(x.dtype)
 
 
 # --- one operand: rounding and tests -----------------------------------------------------------
