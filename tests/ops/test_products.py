@@ -6,8 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+from refusals import refused
 
+from xlapy import ops
 from xlapy.dtypes import as_dtype
+from xlapy.errors import DTypeError
 from xlapy.ops.products import product
 
 THIN = [
@@ -67,3 +70,46 @@ def test_infinite_sums() -> None:
     assert (found[0] == np.inf).all()
     assert np.isnan(found[1]).all()
     assert (found[2:] == 5000).all()
+
+
+NUMBERS = ops.DotDimensionNumbers([1], [0])
+PRODUCTS = {
+    "dot": ops.dot,
+    "dot_general": lambda x, y, **p: ops.dot_general(x, y, NUMBERS, **p),
+    "ragged_dot": lambda x, y, **p: ops.ragged_dot(
+        x, ops.reshape(y, (1, 2, 2)), [2],
+        ops.RaggedDotDimensionNumbers([1], [1], lhs_ragged_dimensions=[0], rhs_group_dimensions=[0]), **p,
+    ),
+}  # fmt: skip
+MIXED = [
+    ("f32", "s32"),
+    ("f32", "f16"),
+    ("f16", "bf16"),
+    ("u8", "s32"),
+    ("s8", "u8"),
+    ("c64", "f32"),
+    ("pred", "f32"),
+]
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("types", MIXED, ids="x".join)
+def test_products_promote_nothing_unasked(name: str, types: tuple[str, str]) -> None:
+    left, right = (ops.convert(ops.constant([[0, 1], [1, 1]]), t) for t in types)
+    for x, y in ((left, right), (right, left)):
+        with refused(DTypeError, r"must be of one element type unless .*\[C13\]"):
+            PRODUCTS[name](x, y)
+        # XLA multiplies in the type of the larger range; the result is in the one that is asked for.
+        for wanted in ("f32", "s32", "c64"):
+            found = PRODUCTS[name](x, y, preferred_element_type=wanted)
+            assert found.dtype.name == wanted
+            assert np.asarray(found).tolist() == [[1, 1], [1, 2]]
+
+
+def test_convolutions_are_of_one_element_type() -> None:
+    x, w = ops.constant(np.ones((1, 1, 3), np.float32)), ops.constant(np.ones((1, 1, 2), np.int32))
+    for more in ({}, {"preferred_element_type": "f32"}):
+        with refused(DTypeError, r"\[C27\]"):
+            ops.conv_general_dilated(x, w, [1], "VALID", **more)
+        with refused(DTypeError, r"\[C27\]"):
+            ops.dynamic_conv(x, w, [[0, 0]], (1, 1, 2), **more)

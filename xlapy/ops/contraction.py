@@ -442,7 +442,8 @@ def dot_general(
     Parameters
     ----------
     lhs, rhs : array
-        Of any element types; different ones are promoted to that of the larger range, as XLA does.
+        Of one element type; or of different ones beside a `preferred_element_type`, and XLA multiplies in that of the
+        larger range.
     dimension_numbers : DotDimensionNumbers
     precision_config : str or pair of str, optional
         ``"default"``, ``"high"`` or ``"highest"``, for both operands or each: how exactly an accelerator multiplies.
@@ -463,6 +464,8 @@ def dot_general(
         [C21] for one beside an algorithm; [X2] for an unknown algorithm; [X4] for other dimension numbers.
     ShapeError
         [C9], [C10] If paired dimensions differ in size.
+    DTypeError
+        [C13] If the element types differ, and nothing says in which one the result is to be.
 
     Notes
     -----
@@ -501,13 +504,16 @@ def dot_general(
     return result
 
 
-def preferred(x: Tensor, y: Tensor, preferred_element_type: Any) -> DType:
-    """The element type of a product: the one asked for, or that of the operands."""
+def preferred(x: Tensor, y: Tensor, preferred_element_type: Any, label: str = "C13") -> DType:
+    """The element type of a product: the one asked for, or that of the operands; nothing is promoted unasked."""
     if preferred_element_type is not None:
         return as_dtype(preferred_element_type)
-    for operand, label in ((x, "I1"), (y, "I2")):
-        require_array(operand.spec, label)
-    return product_dtype(x.dtype, y.dtype)
+    for operand, own in ((x, "I1"), (y, "I2")):
+        require_array(operand.spec, own)
+    if x.dtype is not y.dtype:
+        what = "lhs and rhs must be of one element type unless there is a preferred_element_type"
+        require_dtype(False, label, what, (x.spec, y.spec))
+    return x.dtype
 
 
 def dot(
@@ -533,6 +539,8 @@ def dot(
     ------
     ShapeError
         [X3] Unless both have one or two dimensions; [C10] if the sizes of the summed dimensions differ.
+    DTypeError
+        [C13] As `dot_general`.
 
     Notes
     -----

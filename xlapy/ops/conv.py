@@ -127,7 +127,7 @@ def conv_general_dilated(
     Tensor([[[31., 42.]]], f32[1,1,2])
     """
     x, y = operands_of(lhs, rhs)
-    kind = preferred(x, y, preferred_element_type)
+    kind = preferred(x, y, preferred_element_type, "C27")
     numbers = _numbers(dimension_numbers, x.ndim)
     count = max(0, x.ndim - 2)
     strides = as_ints(window_strides, "window_strides", "C2")

@@ -418,7 +418,7 @@ def ragged_dot(
     ShapeError
         [C9], [C10] As `dot_general`; [X5], [X6] If `group_sizes` does not fit; [X8] for varying sizes.
     DTypeError
-        [I1], [I2], [I3] If an operand is no array, or `group_sizes` has no integers.
+        [I1], [I2], [I3] If an operand is no array, or `group_sizes` has no integers; [C13] as `dot_general`.
 
     Notes
     -----
