@@ -274,6 +274,23 @@ def test_executables_are_kept_and_loaded(client: Any, device: Any) -> None:
             _jaxlib.deserialize(client, broken)
 
 
+def test_a_single_result_is_wrapped_at_once(client: Any, device: Any) -> None:
+    class Wrapper:
+        placed: Any
+        payload: Any
+
+    executable, where = _jaxlib.compile(client, ADD), _jaxlib.placement([device])
+    run = _jaxlib.make_wrapping_runner(executable, ((4,), np.dtype(F32)), where, Wrapper, "here")
+    x = _jaxlib.put(np.arange(4.0, dtype=F32), device)
+    made = run([x, x])
+    assert type(made) is Wrapper
+    assert made.placed == "here"
+    assert _jaxlib.get(made.payload).tolist() == [0, 2, 4, 6]
+    _jaxlib.delete(x)
+    with pytest.raises(BackendError, match="donated or deleted"):
+        run([x, x])
+
+
 def test_executables_can_be_looked_into(client: Any) -> None:
     executable = _jaxlib.compile(client, ADD)
     assert "f32[4]" in _jaxlib.hlo_text(executable)

@@ -60,7 +60,6 @@ __all__ = ["CompiledFunction", "Executable", "Lowered", "clear_caches", "compile
 
 # Signatures that one function keeps programs for, before the oldest is dropped.
 _LIMIT: Final = 1024
-_new: Final = object.__new__
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
@@ -73,6 +72,9 @@ class CompiledFunction:
     traces, compiles : int
         How many times the function was recorded, and how many programs were compiled.
     """
+
+    # What each call reads is found faster in a slot than among the attributes.
+    __slots__ = ("__dict__", "__weakref__", "_fast")
 
     def __init__(
         self,
@@ -103,7 +105,7 @@ class CompiledFunction:
         self._signature = signature_of(function)
         self._check_names()
         self._plain = not self._static and not self._donate and backend is None
-        self._fast: dict[Any, tuple[Callable[[list[Any]], Any], Placed | None]] = {}
+        self._fast: dict[Any, Callable[[list[Any]], Any]] = {}
         self._entries: dict[Any, Entry] = {}
         self._history: list[dict[str, str]] = []
         self._lock = threading.RLock()
@@ -147,26 +149,20 @@ class CompiledFunction:
                 try:
                     if len(args) == 2:  # without a loop, which would take as long as all the rest
                         x, y = args
-                        run, placed = self._fast[x.placed, y.placed]
+                        run = self._fast[x.placed, y.placed]
                         payloads = [x.payload, y.payload]
                     else:
-                        run, placed = self._fast[tuple([a.placed for a in args])]
+                        run = self._fast[tuple([a.placed for a in args])]
                         payloads = [a.payload for a in args]
                 except AttributeError:
                     payloads = []
                     key: list[Any] = []
                     arrange(args, payloads, key)
-                    run, placed = self._fast[tuple(key)]
+                    run = self._fast[tuple(key)]
             except (KeyError, TypeError, NotPlainError, RecursionError):
                 pass
             else:
-                if placed is None:
-                    return run(payloads)
-                # The class would call its __init__ from C, which takes longer.
-                result = _new(Tensor)
-                result.placed = placed
-                result.payload = run(payloads)[0]
-                return result
+                return run(payloads)
         try:
             return self._call(args, kwargs)
         except XlapyError as error:
@@ -266,13 +262,17 @@ class CompiledFunction:
         run = entry.run
         assert executable is not None
         assert run is not None
+        if entry.out_structure is tree.LEAF and not entry.captured:
+            call: Callable[[list[Any]], Any] = executable.execute_single
+        else:
+            call = from_payloads(run, entry.out_structure, executable.placed)
         if order != list(range(len(order))):
-            straight = run
+            straight = call
 
-            def run(payloads: list[Any]) -> Any:
+            def call(payloads: list[Any]) -> Any:
                 return straight([payloads[i] for i in order])
 
-        self._fast[tuple(key)] = from_payloads(run, entry.out_structure, executable.placed)
+        self._fast[tuple(key)] = call
 
     # --- arguments ----------------------------------------------------------------------------------------------
 

@@ -70,19 +70,15 @@ def _size(arguments: Any) -> int:
 
 def from_payloads(
     run: Callable[[list[Any]], Any], structure: tree.TreeDef, placed: Sequence[Placed]
-) -> tuple[Callable[[list[Any]], Any], Placed | None]:
-    """A program as a function from its arguments' payloads to what it returns: the leanest for the container.
-
-    Returns
-    -------
-    call : callable
-    placed : Placed or None
-        If given, the program returns a single tensor and `call` gives its payload in a list: what calls makes the
-        tensor itself, without a frame in between.
-    """
+) -> Callable[[list[Any]], Any]:
+    """A program as a function from its arguments' payloads to what it returns: the leanest for the container."""
     if structure is tree.LEAF:
-        return run, placed[0]
-    if structure.kind in (tuple, list) and all(c is tree.LEAF for c in structure.children):
+        first = placed[0]
+
+        def call(payloads: list[Any]) -> Any:
+            return Tensor(first, run(payloads)[0])
+
+    elif structure.kind in (tuple, list) and all(c is tree.LEAF for c in structure.children):
         kind: Any = structure.kind
 
         def call(payloads: list[Any]) -> Any:
@@ -101,4 +97,4 @@ def from_payloads(
                 structure, [Tensor(p, r) for p, r in zip(placed, run(payloads), strict=True)]
             )
 
-    return call, None
+    return call

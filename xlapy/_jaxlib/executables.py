@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
-from jaxlib import _jax
+from jaxlib import _hlo, _jax
 from jaxlib import xla_client as xc
 
 from xlapy._jaxlib.arrays import aval, check_alive
@@ -226,6 +226,39 @@ def make_runner(
     return run
 
 
+def make_wrapping_runner(
+    executable: Executable, result: Signature, where: Placement, wrapper: type, placed: object
+) -> Callable[[Sequence[Buffer]], Any]:
+    """What runs a program of one result and wraps that, without a function in between that takes it from a list.
+
+    Parameters
+    ----------
+    executable : Executable
+        What `make_runner` has checked.
+    result : Signature
+    where : Placement
+    wrapper : type
+        Of objects with the attributes ``placed`` and ``payload``.
+    placed : object
+        The one of every result.
+    """
+    handlers = [_handler(*result, where)]
+    execute = executable.execute_sharded
+    new = object.__new__
+
+    def run(buffers: Sequence[Buffer]) -> Any:
+        # The class would call its __init__ from C, which takes longer.
+        made: Any = new(wrapper)
+        made.placed = placed
+        try:
+            made.payload = execute(buffers).consume_with_handlers(handlers)[0]
+        except Exception as error:
+            _explain(error, buffers)
+        return made
+
+    return run
+
+
 def check_results(executable: Executable, expected: Sequence[Signature]) -> None:
     """Refuse results, per device, that are not what was compiled: they would be read as garbage."""
     _, compiled = signature(executable)
@@ -291,7 +324,9 @@ def deserialize(
 
 def hlo_text(executable: Executable) -> str:
     """The optimised HLO of a compiled program."""
-    return "\n\n".join(module.to_string() for module in executable.hlo_modules())
+    options = _hlo.HloPrintOptions()
+    options.print_large_constants = True
+    return "\n\n".join(module.to_string(options) for module in executable.hlo_modules())
 
 
 def cost_analysis(executable: Executable) -> dict[str, Any]:

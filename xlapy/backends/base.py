@@ -11,7 +11,7 @@ import numpy as np
 
 from xlapy.errors import BackendError, UnsupportedOpError
 from xlapy.specs import TensorSpec
-from xlapy.tensor import Placed, Placement
+from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.computation import Computation
 
 __all__ = ["Backend", "Capabilities", "CompileOptions", "Executable"]
@@ -104,6 +104,10 @@ class Executable(abc.ABC):
 
         A backend may set this on the instance to the leanest callable it has.
         """
+
+    def execute_single(self, payloads: Sequence[Any]) -> Tensor:
+        """Run a program of one result and give that as a tensor; may be set on the instance like `execute`."""
+        return Tensor(self.placed[0], self.execute(payloads)[0])
 
     @property
     @abc.abstractmethod

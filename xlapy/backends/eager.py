@@ -38,8 +38,8 @@ __all__ = [
 #: how many shapes of arrays a place remembers
 _PUTTERS: Final = 4096
 
-#: (op, Placed of each operand, parameters) -> (execute, placed of the results or of the one)
-_programs: dict[Any, tuple[Callable[[Sequence[Any]], Sequence[Any]], Any]] = {}
+#: (op, Placed of each operand, parameters) -> what makes the tensor, or a tuple of them, of the operands' payloads
+_programs: dict[Any, Callable[[Sequence[Any]], Any]] = {}
 _LIMIT = 4096
 
 
@@ -56,13 +56,10 @@ def execute(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
             if params
             else (op, *[x.placed for x in operands])
         )
-        run, placed = _programs[key]
+        run = _programs[key]
     except (AttributeError, KeyError, TypeError):
         return _execute_first(op, operands, params)
-    results = run([x.payload for x in operands])
-    if type(placed) is tuple:
-        return tuple([Tensor(p, r) for p, r in zip(placed, results, strict=True)])
-    return Tensor(placed, results[0])
+    return run([x.payload for x in operands])
 
 
 def _execute_first(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -88,7 +85,7 @@ def _execute_first(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> A
             # Without operands to tell the backend, the program is kept under the one in use.
             kept = _programs.get((op, placement, *params.items()))
             if kept is not None:
-                return _run(*kept, ())
+                return kept(())
     except XlapyError as error:
         raise annotate(error, op.name, specs) from None
     builder = XlaBuilder(op.name)
@@ -100,24 +97,24 @@ def _execute_first(op: Op, operands: Sequence[Any], params: dict[str, Any]) -> A
         executable = compile_checked(computation, placement)
     except XlapyError as error:
         raise annotate(error, op.name, specs) from None
-    placed = executable.placed if several else executable.placed[0]
+    run = _tupled(executable) if several else executable.execute_single
     where: list[Any] = [t.placed for t in tensors] or [placement]
     # Parameters that cannot be keys, such as arrays, are compiled each time.
     with contextlib.suppress(TypeError):
-        _programs[op, *where, *params.items()] = (executable.execute, placed)
+        _programs[op, *where, *params.items()] = run
         if len(_programs) > _LIMIT:
             _programs.pop(next(iter(_programs)))
-    return _run(executable.execute, placed, [t.payload for t in tensors])
+    return run([t.payload for t in tensors])
 
 
-def _run(
-    run: Callable[[Sequence[Any]], Sequence[Any]], placed: Any, payloads: Sequence[Any]
-) -> Any:
-    """The results of a program as tensors: one, or a tuple."""
-    results = run(payloads)
-    if type(placed) is tuple:
-        return tuple([Tensor(p, r) for p, r in zip(placed, results, strict=True)])
-    return Tensor(placed, results[0])
+def _tupled(executable: Executable) -> Callable[[Sequence[Any]], tuple[Tensor, ...]]:
+    """A program as a function that gives a tuple of tensors."""
+    execute, placed = executable.execute, executable.placed
+
+    def run(payloads: Sequence[Any]) -> tuple[Tensor, ...]:
+        return tuple([Tensor(p, r) for p, r in zip(placed, execute(payloads), strict=True)])
+
+    return run
 
 
 def common_placement(tensors: Sequence[Tensor]) -> Placement:

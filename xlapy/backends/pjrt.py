@@ -20,7 +20,7 @@ from xlapy.backends.region_limits import FEWEST_BITS, REDUCTIONS, SCALAR_REGIONS
 from xlapy.errors import BackendError, UnsupportedOpError
 from xlapy.memory import require_memory
 from xlapy.specs import Spec, TensorSpec, TokenSpec
-from xlapy.tensor import Placed, Placement
+from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.op import lookup
 from xlapy.trace.stablehlo import HostCallbacks, to_stablehlo
@@ -78,12 +78,15 @@ class _Program(Executable):
         executable: Any,
         execute: _Run,
         placed: tuple[Placed, ...],
+        execute_single: Callable[[Sequence[Any]], Tensor] | None = None,
     ) -> None:
         self.placed = placed
         self._executable = executable
         self._run = execute
         # The leanest callable there is, without the method in between.
         self.execute = execute  # type: ignore[method-assign, assignment]
+        if execute_single is not None:
+            self.execute_single = execute_single  # type: ignore[method-assign, assignment]
 
     def execute(self, payloads: Sequence[Any]) -> Sequence[Any]:
         """Run on one device, or on all of them with a payload for each."""
@@ -269,17 +272,22 @@ class Pjrt(Backend):
                 ):  # XLA of jaxlib 0.12 dies of huge ones as it compiles
                     require_memory("an array", [instruction.results[0].spec])
         executable, run = self._load_or_compile(entry, donated, options, devices)
+        placement = self.placement_of(devices[0])
+        placed = tuple(placement.of(s) for s in computation.result_specs)
         if self._is_cpu:
             try:
                 require_memory("the results of a program", entry.result_specs, count)
             except BackendError as error:
                 # XLA's process would end when it finds no memory for a result.
-                run = _refusing(error)
-        placement = self.placement_of(devices[0])
-        placed = tuple(placement.of(s) for s in computation.result_specs)
+                return _Program(executable, _refusing(error), placed)
         if entry is not computation:
             return _Program(executable, _with_tokens(run, computation, count), placed)
-        return _Program(executable, run, placed)
+        if count > 1 or len(placed) != 1:
+            return _Program(executable, run, placed)
+        (result,) = _signatures(entry.result_specs)
+        where = _jaxlib.placement(devices)
+        single = _jaxlib.make_wrapping_runner(executable, result, where, Tensor, placed[0])
+        return _Program(executable, run, placed, single)
 
     def _load_or_compile(
         self,
