@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -268,3 +270,39 @@ ENTRY e {
     f = from_hlo(text)
     with pytest.raises(UnsupportedOpError, match="nobody_knows"):
         f(X, backend="interpreter")
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, np.int32, np.bool_, np.complex64, np.float16]
+)
+def test_constants_are_written_out(dtype: Any) -> None:
+    """Before and after optimisation, to the bit: XLA's reader makes numbers up for those that are left out."""
+    with np.errstate(all="ignore"):
+        values = (np.arange(300).reshape(10, 30) / 7 - 3).astype(dtype)
+    add = ops.ne if dtype is np.bool_ else ops.add
+    with xlapy.use_backend("pjrt:cpu"):
+        lowered = xlapy.compile(lambda x: add(x, ops.constant(values))).lower(np.zeros_like(values))
+        texts = lowered.hlo_text, lowered.compile().optimized_hlo_text
+    for text in texts:
+        found = from_hlo(text)(np.zeros_like(values), backend="interpreter")
+        np.testing.assert_array_equal(found.numpy(), values)
+
+
+LEFT_OUT = """HloModule m
+ENTRY e {
+  p = f32[20] parameter(0)
+  c = f32[20]{0} constant({...})
+  ROOT s = f32[20] add(p, c)
+}"""
+
+
+@pytest.mark.parametrize(
+    "text", [LEFT_OUT, LEFT_OUT.replace("{...}", "{{...}}"), LEFT_OUT.replace("  c = ", "  %c = ")]
+)
+def test_constants_that_are_left_out_are_refused(text: str) -> None:
+    with pytest.raises(
+        ArtifactError, match=r"values of constants .* line 4: constant.*\[X6\]\n.*xla_dump_large"
+    ):
+        from_hlo(text)
+    named = LEFT_OUT.replace("constant({...})", 'sine(p), metadata={op_name="constant({...})"}')
+    assert from_hlo(named)(np.zeros(20, np.float32)).shape == (20,)

@@ -267,6 +267,17 @@ MARKS = {
         P + "  n = s32[] constant(2)\n  s = f32[<=4] set-dimension-size(p, n), dimensions={0}\n"
         "  ROOT d = s32[] get-dimension-size(s), dimensions={0}", np.int32(2),
     ),
+    "mulhi": Case(
+        "  p = u8[3] parameter(0)\n  q = u8[3] parameter(1)\n  ROOT m = u8[3] mulhi(p, q)",
+        np.array([0, 127, 254], np.uint8), (np.array([3, 255, 255], np.uint8), np.array([5, 128, 255], np.uint8)),
+    ),
+    "composite_of_two": Case(
+        "  p = f32[4] parameter(0)\n"
+        f"  c = ({TWO}) call(p), to_apply=both, is_composite=true, frontend_attributes="
+        '{composite.attributes={n = 1 : i64},composite.name="my.op",composite.version="1"}\n'
+        "  a = f32[4] get-tuple-element(c), index=0\n  b = f32[4] get-tuple-element(c), index=1\n"
+        "  ROOT d = f32[4] subtract(a, b)", 4 * X,
+    ),
     "scaled_dot": Case(
         "  p = f32[4] parameter(0)\n  a = f8e4m3fn[1,4] parameter(1)\n  r = f32[1,4] reshape(p)\n"
         "  b = f8e4m3fn[1,4] convert(r)\n  s = f8e8m0fnu[1,2] parameter(2)\n  o = f32[1,1] constant({{2}})\n"

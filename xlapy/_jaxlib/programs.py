@@ -360,6 +360,8 @@ def from_hlo(program: str | bytes) -> Module:
     """
     text = program if isinstance(program, str) else ""
     what = "a program must be valid HLO"
+    if text:
+        _require_constants(text)
     with _read_elsewhere(what, text):
         proto = _read_text(program) if isinstance(program, str) else read_isolated(b"H", program)
         proto, channel = transfers.prepare(rewriting.prepare(proto, text))
@@ -367,6 +369,20 @@ def from_hlo(program: str | bytes) -> Module:
     if channel is not None:
         transfers.restore(module, channel)
     return module
+
+
+_LEFT_OUT = re.compile(r"=\s*\S+\s+constant\(.*\{\.\.\.\}", re.MULTILINE)
+
+
+def _require_constants(text: str) -> None:
+    """Refuse constants that are left out, for which XLA's reader takes 0, 1, 2, ..."""
+    found = _LEFT_OUT.search(text)
+    if found is not None:
+        line = text.count("\n", 0, found.start()) + 1
+        raise ArtifactError(
+            f"the values of constants must be in a program; got line {line}: constant({{...}}) [X6]\n"
+            "  let XLA write them, with --xla_dump_large_constants"
+        )
 
 
 def _read_text(program: str) -> bytes:
@@ -381,7 +397,8 @@ def _read_text(program: str) -> bytes:
 def to_hlo(module: Module) -> str:
     """The HLO that XLA makes of a StableHLO program, before it optimises."""
     try:
-        return _jax.mlir.mlir_module_to_xla_computation(_bytecode(module)).as_hlo_text()
+        made = _jax.mlir.mlir_module_to_xla_computation(_bytecode(module))
+        return made.as_hlo_text(print_large_constants=True)
     except xc.XlaRuntimeError as error:
         raise ArtifactError(f"the program must have a form in HLO; got {error} [X6]") from None
 

@@ -18,7 +18,7 @@ _LINE: Final = re.compile(
 #: what a module's bytes hold if there may be something to do
 _SIGNS: Final = (
     b"async-start", b"domain", b"add-dependency", b"scaled-dot", b"all-gather-start", b"all-reduce-start",
-    b"collective-permute",
+    b"collective-permute", b"composite.name", b"mulhi",
 )  # fmt: skip
 _ASYNC_UPDATES: Final = (
     "all-to-all-update", "collective-broadcast-update", "ragged-all-to-all-update", "reduce-scatter-update",
@@ -39,7 +39,8 @@ def prepare(proto: bytes, text: str = "") -> bytes:
     Returns
     -------
     bytes
-        A module that computes the same. A ``scaled-dot`` is a custom call of ``xlapy.scaled_dot`` with its attributes.
+        A module that computes the same. A ``scaled-dot`` is a custom call of ``xlapy.scaled_dot`` with its attributes,
+        ``mulhi`` one of ``xlapy.mulhi``.
 
     Raises
     ------
@@ -75,9 +76,14 @@ def _rewritten(line: str, pending: dict[str, str], started: dict[str, str]) -> s
     copied = f"{head}{kind} copy({first})"
     if opcode in ("domain", "add-dependency") and kind.startswith("("):
         return copied  # of arrays only
+    if opcode == "mulhi":
+        return f'{head}{kind} custom-call({operands}), custom_call_target="xlapy.mulhi"'
     if opcode == "scaled-dot":
         config = found["tail"].removeprefix(", ").split(", metadata=")[0].replace('"', "")
         return f'{head}{kind} custom-call({operands}), custom_call_target="xlapy.scaled_dot", backend_config="{config}"'
+    if opcode == "call" and kind.startswith("("):
+        # The conversion gives a composite one result, a tuple, which its decomposition does not have.
+        return line.replace(", is_composite=true", "", 1)
     if opcode.endswith("-start") and kind.startswith("(("):
         # Its type is of the operands, the results, and what else there is.
         parts = _split(kind[1:-1])

@@ -17,6 +17,7 @@ from xlapy.trace.op import Hlo, Op, lookup
 
 from . import elementwise_kernels as kernels
 from .comparison import eq, gt, lt, ne
+from .custom import register_target_reader
 from .families import (
     ANY,
     FLOAT,
@@ -366,6 +367,10 @@ mulhi_op: Op = binary(
     "mulhi", Hlo("chlo.mulhi", write=_write_mulhi), section="CHLO", dtypes=INTEGER, kernel=kernels.mulhi, ad=zero,
     check_operand=_check_bytes,
 )  # fmt: skip
+# Of HLO, for whose operation XLA's conversion to StableHLO has none.
+register_target_reader(
+    "xlapy.mulhi", lambda reader, operation: bind(mulhi_op, *reader.operands(operation))
+)
 
 
 def mulhi(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -> Tensor:
