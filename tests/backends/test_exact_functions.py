@@ -97,3 +97,27 @@ def test_zeta_is_a_sum() -> None:
                 rest = float(ops.zeta(np.float64(exponent), np.float64(q + np.ceil(-q))).numpy())
                 found = float(ops.zeta(np.float64(exponent), np.float64(q)).numpy())
                 np.testing.assert_allclose(found, terms + rest, rtol=1e-12, atol=1e-12)
+
+
+LOGARITHMS: dict[str, Callable[[Any, Any], Any]] = {
+    "power": lambda x, y: ops.log(ops.pow(x, y)),
+    "root": lambda x, y: xlapy.log(x**0.5),
+    "within": lambda x, y: ops.map([x, y], lambda a, b: ops.log(ops.pow(a, b)), [0]),
+    "branch": lambda x, y: xlapy.cond(x[0] < 0, lambda z: xlapy.log(z**1.5), lambda z: z, x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOGARITHMS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_logarithm_of_a_power(name: str, dtype: Any) -> None:
+    """nan where there is no power, and no finite number for one that is infinite or zero."""
+    x = [-2.0, -2.0, -3.0, 0.0, -0.0, 4.0, 1e4, 1e4, -np.inf, np.nan, 0.5, 0.0]
+    y = [0.5, 2.0, 3.0, 2.0, -3.0, 1.5, 300.0, -300.0, 0.5, 2.0, 2.0, 0.0]
+    given = [np.array(v, dtype) for v in (x, y)]
+    found = []
+    for backend in BACKENDS:
+        with xlapy.use_backend(backend):
+            for run in (LOGARITHMS[name], xlapy.compile(LOGARITHMS[name])):
+                found.append(run(*map(xlapy.asarray, given)).numpy())
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-3 if dtype is np.float16 else 1e-6)

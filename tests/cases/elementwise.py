@@ -97,10 +97,14 @@ for dtype in (*EIGHT_BITS, *FLOATS):
         CASES.append(OpCase(name, given, order=0, tol=loose, name=f"edges_{dtype}"))
     CASES.append(OpCase("next_after", given, order=0, tol=0.0, name=f"edges_{dtype}"))
     CASES.append(OpCase("neg", given[:1], order=0, tol=0.0, name=f"edges_{dtype}"))
+ROOTS = np.array([-np.inf, -0.0, 0.0, np.inf, -4.0, 4.0, np.nan])
 CASES += [
     OpCase("rem", ["f64[5]", "f64[5]"], domain=(0.6, 2.0)),
     OpCase("pow", ["f64[5]", "f64[5]"], domain=(0.5, 2.0)),
     OpCase("pow", [np.array([0.0, 0.0, -2.0, 3.0]), np.array([2.0, 3.0, 2.0, 0.0])], order=0, name="at_zero"),
+    *[OpCase("pow", [ROOTS.astype(t), np.broadcast_to(np.array(y, t), 7)], order=0, name=f"roots_{y}_{np.dtype(t)}")
+      for t in (np.float64, np.float32, np.float16) for y in (0.5, -0.5)],
+    OpCase("pow", [np.array(-np.inf), np.array(0.5)], order=0, name="root_of_a_scalar"),
     OpCase("atan2", ["f64[5]", "f64[5]"], domain=(0.5, 2.0)),
     OpCase("atan2", [np.array([1.0, -1.0, 0.5]), np.array([-2.0, -1.0, 0.0])], name="left_half"),
     OpCase("next_after", ["f64[5]", "f64[5]"], order=0),

@@ -2,7 +2,8 @@
 
 Functions of complex numbers it takes as differences of exponentials, which lose a small part: ``sin(1 + 1e-20i)`` is
 real there. Of Hurwitz's zeta function and of polygamma it adds up the first nine terms and takes the others for those
-right of zero, which they are not where the argument is less than that.
+right of zero, which they are not where the argument is less than that. And the logarithm of a power, x^y, is y log|x|
+there, even if there is no such power.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.trace.computation import Computation, Instruction
+from xlapy.trace.computation import Computation, Instruction, Value, subcomputations
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 from xlapy.trace.simplify import expand
@@ -23,7 +24,25 @@ __all__ = ["composition", "with_exact_functions"]
 
 def with_exact_functions(computation: Computation) -> Computation:
     """The same program, with such functions composed of others."""
-    return expand(computation, composition, repeated=False)
+    powers: set[Value] = set()
+    _find_powers(computation, powers)
+
+    def find(instruction: Instruction) -> Callable[..., Any] | None:
+        if instruction.op.name == "log" and instruction.operands[0] in powers:
+            return _log_of_power
+        return composition(instruction)
+
+    return expand(computation, find, repeated=False)
+
+
+def _find_powers(computation: Computation, powers: set[Value]) -> None:
+    """Add the values that are powers of real numbers."""
+    for instruction in computation.instructions:
+        spec: Any = instruction.results[0].spec if instruction.op.name == "pow" else None
+        if spec is not None and spec.dtype.kind == "float":
+            powers.add(instruction.results[0])
+        for inner in subcomputations(instruction.params):
+            _find_powers(inner, powers)
 
 
 def composition(instruction: Instruction) -> Callable[..., Any] | None:
@@ -104,6 +123,18 @@ def _expm1(z: Any, **params: Any) -> Any:
     real = _call("sub", grown, _call("mul", _number(y, 2.0), _call("mul", half, half)))
     imag = _call("mul", _call("exp", x, **params), _call("sin", y))
     return _call("complex", real, _unless_zero(y, y, imag))
+
+
+# --- the logarithm of a power -----------------------------------------------------------------------------------------
+
+
+def _log_of_power(x: Any, **params: Any) -> Any:
+    """XLA's is right where the power is a positive number."""
+    found = _call("log", x, **params)
+    for value, logarithm in ((np.inf, np.inf), (0.0, -np.inf)):
+        same = _compare(x, "EQ", _number(x, value))
+        found = _call("select", same, _number(x, logarithm), found)
+    return _call("select", _compare(x, "GE", _number(x, 0.0)), found, _number(x, np.nan))
 
 
 # --- left of zero -----------------------------------------------------------------------------------------------------

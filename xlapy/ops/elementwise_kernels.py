@@ -120,12 +120,19 @@ def power(x: Array, y: Array) -> Array:
     """``x ** y``; a negative exponent of an integer gives 0 unless ``x`` is 1 or -1."""
     kind = x.dtype.kind
     if kind == "f":
-        return np.power(x, y)
+        return _float_power(x, y)
     if kind == "c":
         return complex_functions.power(x, y)
     if kind in "iu" or x.dtype in NARROW_INT_BITS:
         return _integer_power(x, y)
-    return _by_float32(np.power, x, y)
+    return _by_float32(_float_power, x, y)
+
+
+def _float_power(x: Array, y: Array) -> Array:
+    """``x ** y``; for one exponent of 1/2 numpy takes a square root, which is another function of -inf and -0."""
+    result: Array = np.power(x, y)
+    apart = (y == 0.5) & ((x == 0) | (x == -np.inf))
+    return np.where(apart, np.abs(x), result) if apart.any() else result
 
 
 def _integer_power(x: Array, y: Array) -> Array:
