@@ -13,9 +13,10 @@ this package asks for.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
-from xlapy.source import caller, locate
+from xlapy.source import entered, locate
 
 __all__ = [
     "ArtifactError",
@@ -31,6 +32,10 @@ __all__ = [
 ]
 
 
+# What a message begins with that says by itself what was called.
+_NAMED: Final = re.compile(r"[^\s:]+: ")
+
+
 class XlapyError(Exception):
     """The base of every error that xlapy raises on purpose.
 
@@ -44,13 +49,15 @@ class XlapyError(Exception):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        #: the user's line, for the errors that nothing else is added to
-        self.source = caller(1)
+        #: the user's line and what was called there, for the errors that nothing else is added to
+        self.source, self.called = entered(1)
 
     def __str__(self) -> str:
         message = super().__str__()
         if self.annotated or "\n  at " in message:
             return message
+        if self.called and not _NAMED.match(message):
+            message = f"{self.called}: {message}"
         location = locate(self.source)
         return message if location is None else f"{message}\n  at {location}"
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-__all__ = ["Location", "Source", "caller", "hide_library_frames", "locate"]
+__all__ = ["Location", "Source", "caller", "entered", "hide_library_frames", "locate"]
 
 #: (code object, offset of the instruction): cheap to take, resolved only when a line is printed
 Source: TypeAlias = "tuple[CodeType, int] | Location | None"
@@ -64,6 +64,29 @@ def caller(depth: int = 1) -> Source:
             return code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+# These say nothing of what was called.
+_NAMELESS: Final = frozenset({"wrapper", "require", "require_shape", "require_dtype"})
+
+
+def entered(depth: int = 1) -> tuple[Source, str]:
+    """As `caller`, and the name of the library's function that was called there; empty where that says nothing.
+
+    For errors: it takes longer.
+    """
+    frame: FrameType | None = sys._getframe(depth)
+    within = name = ""
+    while frame is not None:
+        code = frame.f_code
+        if not _is_library.get(code, _classify(code)):
+            if name == "method" or (name.startswith("_") and not name.startswith("__")):
+                name = within  # what hands the call on is not what was called
+            known = name.isidentifier() and not name.startswith(("_", "infer"))
+            return (code, frame.f_lasti), name if known and name not in _NAMELESS else ""
+        within, name = name, code.co_name
+        frame = frame.f_back
+    return None, ""
 
 
 @functools.lru_cache(maxsize=64)

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias, final
 
+import numpy as np
+
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
 
@@ -20,7 +22,10 @@ __all__ = [
     "TupleSpec",
     "as_axes",
     "as_axis",
+    "as_flag",
+    "as_int",
     "as_ints",
+    "as_real",
     "as_shape",
     "broadcast_shapes",
     "parse_spec",
@@ -340,6 +345,31 @@ def as_ints(values: Any, what: str = "sizes", label: str = "X1") -> tuple[int, .
     ):
         return (as_int(values, what, label),)
     return tuple(as_int(v, what, label) for v in values)
+
+
+def as_flag(value: Any, what: str, label: str = "X1") -> bool:
+    """True or False, also as numpy's, 1 or 0; other things, which Python would take for one of them, are refused."""
+    if type(value) is bool:
+        return value
+    if isinstance(value, np.bool_) or (type(value) is int and value in (0, 1)):
+        return bool(value)
+    require(False, label, f"{what} must be True or False", value, DTypeError)
+    raise AssertionError
+
+
+def as_real(value: Any, what: str, label: str = "X1") -> float:
+    """A Python float of a real number, or of an array of one."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None:
+        real = getattr(value, "size", 0) == 1 and as_dtype(dtype).kind in ("int", "uint", "float")
+    else:
+        real = isinstance(value, int | float) and not isinstance(value, bool)
+    require(real, label, f"{what} must be a real number", value, DTypeError)
+    try:
+        return float(value)
+    except OverflowError:
+        require(False, label, f"{what} must not be larger than every float", value)
+        raise
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -377,3 +378,78 @@ def test_an_error_names_where_it_was_made() -> None:
         xlapy.compile(traced)(x, y)
     assert "subtract: " in str(found.value)
     assert "# here" in str(found.value)
+
+
+@pytest.mark.parametrize("dtype", ["s4", "s8", "u8", "s16", "s32", "u32", "s64", "u64"])
+def test_powers_of_integers_wrap(dtype: str) -> None:
+    limits = xlapy.iinfo(dtype)
+    kind = xlapy.asarray(0, dtype).dtype.numpy
+    bases = [
+        b for b in (-7, -3, -2, -1, 0, 1, 2, 3, 5, 7, limits.max, limits.min) if b >= limits.min
+    ]
+    exponents = [
+        n for n in (0, 1, 5, 7, 17, 63, 64, 65, 100, 2**31 - 1, limits.max) if n <= limits.max
+    ]
+    modulus = 1 << limits.bits
+    wrapped = [[pow(b, n, modulus) for b in bases] for n in exponents]
+    signed = [[w - modulus if w > limits.max else w for w in row] for row in wrapped]
+    x, y = np.array(bases, object).astype(kind), np.array(exponents, object).astype(kind)
+    check(lambda x, y: x ** y[:, None], np.array(signed, object).astype(kind), x, y)
+    if limits.max >= 100:
+        expected = np.array(signed[exponents.index(100)], object).astype(kind)
+        check(lambda x: x**100, expected, x)
+    if dtype[0] == "s":
+        inverses = np.array([b**-1 if abs(b) == 1 else 0 for b in bases]).astype(kind)
+        check(lambda x, y: x**-y, inverses, x, np.array(1, kind))
+
+
+def test_zeros_have_the_sign_of_the_quotient() -> None:
+    x, y = np.meshgrid(np.array([-0.0, 0.0, 1.0, -1.0, 3.0], np.float32), FLOATS)
+    for name in ("floor_divide", "remainder"):
+        with np.errstate(all="ignore"):
+            expected = getattr(np, name)(x, y)
+        for backend in ("pjrt:cpu", "interpreter"):
+            with xlapy.use_backend(backend):
+                found = getattr(xlapy, name)(xlapy.asarray(x), y).numpy()
+                np.testing.assert_array_equal(found, expected)
+                known = ~np.isnan(expected)
+                np.testing.assert_array_equal(np.signbit(found)[known], np.signbit(expected)[known])
+
+
+def test_sides_and_exponents_are_real() -> None:
+    for function in (xlapy.hypot, xlapy.logaddexp):
+        with pytest.raises(DTypeError, match=r"must be real.*\[X1\]"):
+            function(xlapy.asarray(COMPLEX), 1.0)
+
+
+def test_logarithms_of_complex_numbers_are_taken_part_by_part() -> None:
+    x = np.array([0, 8, -100, 1j, complex(np.inf, 1)], np.complex64)
+    with np.errstate(all="ignore"):
+        check(xlapy.log2, np.log2(x), x, rtol=TOLERANCE)
+        check(xlapy.log10, np.log10(x), x, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+def test_narrow_floats_do_not_cancel(dtype: Any) -> None:
+    x = np.array([-3.7, -2.0, -0.75, 0.5, 3.0], dtype)
+    wide = x.astype(np.float64)
+    # Half a unit in the last place, and a bit for the functions themselves.
+    rtol = 0.51 * float(ml_dtypes.finfo(dtype).eps)
+    check(
+        xlapy.logaddexp, np.logaddexp(wide, wide[::-1]).astype(dtype), x, x[::-1].copy(), rtol=rtol
+    )
+    share = np.array([math.erfc(-v / math.sqrt(2)) / 2 for v in wide.tolist()])
+    check(xlapy.gelu, (wide * share).astype(dtype), x, rtol=rtol)
+
+
+@pytest.mark.parametrize("decimals", [5, 39, 400, 10**30, -5, -39, -400, -(10**30)])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.int64, np.uint8])
+def test_rounding_to_decimals_that_the_type_lacks(decimals: int, dtype: Any) -> None:
+    values: list[Any] = [0, 1, 25, 127]
+    if np.dtype(dtype).kind == "f":
+        values = [*values, 1.5, -2.345, 30000.7, np.inf, -np.inf, np.nan]
+    x = np.array(values, dtype)
+    with np.errstate(all="ignore"):
+        rounded = np.round(x.astype(np.float64), decimals) if abs(decimals) == 5 else x * 0
+        expected = np.where(np.isinf(x) | (decimals > 5), x, rounded).astype(dtype)
+        check(lambda x: xlapy.round(x, decimals), expected, x)

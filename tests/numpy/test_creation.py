@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import fractions
+import math
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +16,14 @@ from agreement import BACKENDS, check
 
 import xlapy
 from xlapy.dtypes import TABLE
-from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, TracingError
+from xlapy.errors import (
+    BackendError,
+    ConstraintError,
+    DTypeError,
+    ShapeError,
+    TracingError,
+    XlapyError,
+)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -259,3 +269,65 @@ def test_conversion() -> None:
         xlapy.astype(xlapy.asarray([1j]), "f32")
     with pytest.raises(DTypeError):
         xlapy.asarray([1]).astype("strange")
+
+
+RANGES: list[tuple[Any, Any, Any, Any]] = [
+    (0, 1, 0.1, None), (0.5, 700, 0.7, "bf16"), (0, 300, 1, "bf16"), (10, 0, -3, "u8"), (-100, 101, 200, "s8"),
+    (0, 2**60 + 1, 2**59, "s64"), (2**31 - 3, 2**31, 1, "u32"), (0, 5, 1e30, "s8"), (1e30, 0, 1, "f32"),
+    (0, 20000, 0.5, "f32"), (2**24 - 1, 2**24 + 4, 1, "f32"), (2**40, 2**40 + 3, 1, "f64"), (3, 0, 1, "s32"),
+    (2**63, 2**63 + 3, 1, "u64"), (-3, 3, 2, "f16"), (0, -20000, -1, "f16"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("start, stop, step, dtype", RANGES)
+def test_ranges_are_the_same_in_a_trace(start: Any, stop: Any, step: Any, dtype: Any) -> None:
+    count = max(
+        0,
+        math.ceil(
+            (fractions.Fraction(stop) - fractions.Fraction(start)) / fractions.Fraction(step)
+        ),
+    )
+    values = [start + i * step for i in range(count)]
+    kind = xlapy.zeros(0, dtype=dtype).dtype.numpy
+    expected = np.array(values, object if np.dtype(kind).kind in "iu" else None).astype(kind)
+    check(lambda: xlapy.arange(start, stop, step, dtype=dtype), expected)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(0, 1, 7), (-2, 3, 4), (0, 1j, 3), (0.1, 0.7, 20000), (5, 5, 1), (1, 2, 0)]
+)
+@pytest.mark.parametrize("endpoint", [True, False])
+def test_spaces_are_the_same_in_a_trace(arguments: Any, endpoint: bool) -> None:
+    expected = np.linspace(*arguments, endpoint=endpoint)
+    kind = np.complex64 if expected.dtype.kind == "c" else np.float32
+    check(lambda: xlapy.linspace(*arguments, endpoint=endpoint), expected.astype(kind))
+
+
+def test_integers_of_a_space_are_rounded_down() -> None:
+    for dtype in ("s8", "s64"):
+        kind = xlapy.zeros(0, dtype=dtype).dtype.numpy
+        check(lambda d=dtype: xlapy.linspace(-2, 3, 4, dtype=d), np.linspace(-2, 3, 4, dtype=kind))
+        check(
+            lambda a, d=dtype: xlapy.linspace(a, 3.0, 4, dtype=d),
+            np.linspace(-2, 3, 4, dtype=kind),
+            np.float32(-2),
+        )
+
+
+WRONG_RANGES: list[tuple[type, Callable[[], Any]]] = [
+    (DTypeError, lambda: xlapy.linspace(0, 300, 3, dtype="s8")),
+    (DTypeError, lambda: xlapy.linspace(0, 1j, 3, dtype="f32")),
+    (ConstraintError, lambda: xlapy.linspace(0, float("inf"), 3, dtype="s32")),
+    (ConstraintError, lambda: xlapy.linspace(0, 2**5000, 3)),
+    (ConstraintError, lambda: xlapy.arange(0, 2**5000, 2**4999, dtype="f64")),
+    (ConstraintError, lambda: xlapy.arange(0.0, 2**5000)),
+    (XlapyError, lambda: xlapy.arange(10**30, dtype="f32")),
+    (DTypeError, lambda: xlapy.arange(0, 300, 100, dtype="u8") + xlapy.arange(-1, 2, dtype="u8")),
+]
+
+
+@pytest.mark.parametrize("error, function", WRONG_RANGES, ids=range(len(WRONG_RANGES)))
+def test_ranges_that_there_are_not(error: type, function: Callable[[], Any]) -> None:
+    for way in (function, xlapy.compile(function)):
+        with pytest.raises(error, match=r"; got .*\[\w+\]"):
+            way()

@@ -213,3 +213,36 @@ def test_derivatives() -> None:
             unit[i] = 1
             expected[i] = np.vdot(np.asarray(function(xlapy.asarray(unit))), weights)
         np.testing.assert_allclose(slope, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_padding_by_any_number_of_periods(mode: str, size: int) -> None:
+    x = np.arange(2 * size, dtype=np.float32).reshape(size, 2)
+    for before, after in ((0, 1), (1, 0), (2, 3), (7, 5), (30, 31), (100, 0)):
+        pairs = ((before, after), (after, before))
+        check(lambda x, p=pairs: xlapy.pad(x, p, mode), np.pad(x, pairs, mode), x)  # type: ignore[call-overload]
+    slope = xlapy.grad(lambda x: xlapy.sum(xlapy.pad(x, ((40, 1), (0, 0)), mode)))(x)
+    counts = np.bincount(np.pad(np.arange(size), (40, 1), mode), minlength=size)  # type: ignore[call-overload]
+    np.testing.assert_array_equal(slope.numpy(), np.repeat(counts[:, None], 2, 1))
+
+
+@pytest.mark.parametrize("shift", [2**31, -(2**31) - 1, 2**63, 10**30])
+def test_rolls_of_any_distance(shift: int) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    check(lambda x: xlapy.roll(x, shift), np.roll(x, shift), x)
+    check(lambda x: xlapy.roll(x, (shift, 2), axis=(0, 1)), np.roll(x, (shift, 2), (0, 1)), x)
+    check(lambda x: xlapy.roll(x, shift, axis=1), np.zeros((2, 0)), np.zeros((2, 0)))
+
+
+def test_splits_know_how_many_dimensions_there_must_be() -> None:
+    x = np.arange(3, dtype=np.float32)
+    check(lambda x: xlapy.hsplit(x, 3), np.hsplit(x, 3), x)
+    for split in (xlapy.vsplit, xlapy.dsplit, lambda x, n: xlapy.hsplit(x[0], n)):
+        with pytest.raises(ShapeError, match="dimensions; got"):
+            split(xlapy.asarray(x), 1)
+    with pytest.raises(ConstraintError, match="number of parts"):
+        xlapy.array_split(x, 2**31)
+    for wrong in (([], None), ((), (0,)), (1, ()), ([1, 2], ())):
+        with pytest.raises(ConstraintError, match=r"shift.*\[X1\]"):
+            xlapy.roll(x, wrong[0], axis=wrong[1])

@@ -28,8 +28,6 @@ from xlapy.numpy.arithmetic import multiply as multiply
 from xlapy.numpy.arithmetic import negative as negative
 from xlapy.numpy.arithmetic import nextafter as nextafter
 from xlapy.numpy.arithmetic import positive as positive
-from xlapy.numpy.arithmetic import pow as pow
-from xlapy.numpy.arithmetic import power as power
 from xlapy.numpy.arithmetic import real as real
 from xlapy.numpy.arithmetic import reciprocal as reciprocal
 from xlapy.numpy.arithmetic import remainder as remainder
@@ -146,6 +144,8 @@ from xlapy.numpy.namespace import uint8 as uint8
 from xlapy.numpy.namespace import uint16 as uint16
 from xlapy.numpy.namespace import uint32 as uint32
 from xlapy.numpy.namespace import uint64 as uint64
+from xlapy.numpy.powers import pow as pow
+from xlapy.numpy.powers import power as power
 from xlapy.numpy.ranges import arange as arange
 from xlapy.numpy.ranges import eye as eye
 from xlapy.numpy.ranges import identity as identity

@@ -9,7 +9,7 @@ from typing import Any
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import ConstraintError, DTypeError
 from xlapy.ops import reduction
-from xlapy.specs import as_axes, as_axis, as_int, as_ints
+from xlapy.specs import as_axes, as_axis, as_flag, as_int, as_ints
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
@@ -130,7 +130,7 @@ def logsumexp(
     >>> xlapy.logsumexp(xlapy.asarray([1000.0, 1000.0]))
     Tensor(1000.6932, f32[])
     """
-    return _logsumexp(x, _axes(axis), bool(keepdims))
+    return _logsumexp(x, _axes(axis), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=1)
@@ -250,12 +250,19 @@ def gelu(x: Any, /, *, approximate: bool = False) -> Tensor:
     >>> xlapy.gelu(xlapy.asarray([0.0, 1.0]))
     Tensor([0.       , 0.8413447], f32[2])
     """
-    return _gelu(x, bool(approximate))
+    return _gelu(x, as_flag(approximate, "approximate"))
 
 
 @composite(arrays=1)
 def _gelu(x: Any, approximate: bool) -> Tensor:
     x = inexact(x)
+    kind = x.dtype
+    if kind.kind == "float" and kind.bits <= 16:
+        x = convert(x, as_dtype("f32"))
+    return convert(_share(x, approximate), kind)
+
+
+def _share(x: Tensor, approximate: bool) -> Tensor:
     half, one = filled(x, 0.5), filled(x, 1)
     if approximate:
         cube = call("mul", call("mul", x, x), x)

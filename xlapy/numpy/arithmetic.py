@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from xlapy.dtypes import as_dtype
-from xlapy.errors import ConstraintError, DTypeError
+from xlapy.errors import DTypeError
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import bind
@@ -15,24 +15,20 @@ from .comparison import compared
 from .docstrings import ARRAY, ARRAY_AS_FLOAT, ARRAY_TO_TRUTH, MATCHED, MATCHED_AS_FLOAT, document
 from .promotion import (
     as_tensor,
-    at_dtype,
     call,
     convert,
     filled,
     inexact,
-    is_weak,
     meet,
     meet_all,
     meet_inexact,
-    operand,
-    result_dtype,
-    weak_value,
 )
 
 __all__ = [
     "abs",
     "absolute",
     "add",
+    "as_numbers",
     "clip",
     "conj",
     "copysign",
@@ -50,8 +46,6 @@ __all__ = [
     "negative",
     "nextafter",
     "positive",
-    "pow",
-    "power",
     "real",
     "reciprocal",
     "remainder",
@@ -65,7 +59,7 @@ __all__ = [
 _PRED, _S32, _F32 = (as_dtype(n) for n in ("pred", "s32", "f32"))
 
 
-def _as_numbers(x: Tensor) -> Tensor:
+def as_numbers(x: Tensor) -> Tensor:
     """Truth values as integers, for what is not defined on them."""
     return convert(x, _S32) if x.dtype.kind == "bool" else x
 
@@ -207,7 +201,7 @@ def divmod(x: Any, y: Any, /) -> tuple[Tensor, Tensor]:
 
 def divided(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """The quotient rounded down, and the remainder."""
-    x, y = (_as_numbers(t) for t in meet(x, y))
+    x, y = (as_numbers(t) for t in meet(x, y))
     kind = x.dtype.kind
     if kind == "complex":
         raise DTypeError(f"the operands of a floor division must be real; got {x.spec} [X1]")
@@ -228,9 +222,14 @@ def divided(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     ratio = call("div", x, y)
     zero = compared(y, filled(y, 0), "EQ")
     none = compared(r, filled(r, 0), "EQ")
-    signed = call("select", compared(y, filled(y, 0), "LT"), filled(y, -0.0), filled(y, 0.0))
+    whole = call("select", compared(q, filled(q, 0), "EQ"), _signed_zero(ratio), whole)
+    signed = _signed_zero(y)
     r = call("select", wrong, call("add", r, y), call("select", none, signed, r))
     return call("select", zero, ratio, whole), r
+
+
+def _signed_zero(like: Tensor) -> Tensor:
+    return call("select", _signbit(like), filled(like, -0.0), filled(like, 0.0))
 
 
 @composite(arrays=2)
@@ -243,77 +242,7 @@ def fmod(x: Any, y: Any, /) -> Tensor:
     Tensor([ 1, -1], s32[2])
     """
     x, y = meet(x, y)
-    return call("rem", _as_numbers(x), _as_numbers(y))
-
-
-def pow(x: Any, y: Any, /) -> Tensor:
-    """``x ** y``, of the operands' common type.
-
-    A small whole Python number as exponent becomes multiplications.
-
-    Raises
-    ------
-    ConstraintError
-        For an integer to the power of a negative Python integer: convert it to a float.
-
-    Examples
-    --------
-    >>> xlapy.pow(xlapy.asarray([1.0, 2.0, 3.0]), 2)
-    Tensor([1., 4., 9.], f32[3])
-    >>> xlapy.pow(2, xlapy.asarray([0.0, 3.0]))
-    Tensor([1., 8.], f32[2])
-    """
-    if (type(y) is int or (type(y) is float and y.is_integer())) and -_FEW <= y <= _FEW:
-        return _whole_power(x, int(y), type(y) is float)
-    return _power(x, y)
-
-
-power = pow
-# Up to this exponent a power is written as products.
-_FEW: Final = 16
-
-
-@composite(arrays=1, name="pow")
-def _whole_power(x: Any, n: int, is_float: bool) -> Tensor:
-    x = operand(x)
-    x = at_dtype(x, result_dtype(x, float(n) if is_float else n))
-    if x.dtype.inexact:
-        powers = _product_power(x, -n if n < 0 else n)
-        return call("div", filled(x, 1), powers) if n < 0 else powers
-    _refuse_negative(n)
-    return _product_power(x, n)
-
-
-def _product_power(x: Tensor, n: int) -> Tensor:
-    """X to the n by squaring."""
-    if n == 0:
-        return filled(x, 1)
-    found: Tensor | None = None
-    while True:
-        if n & 1:
-            found = x if found is None else call("mul", found, x)
-        n >>= 1
-        if not n:
-            assert found is not None
-            return found
-        x = call("mul", x, x)
-
-
-@composite(arrays=2, name="pow")
-def _power(x: Any, y: Any, /) -> Tensor:
-    exponent = weak_value(y) if type(y) is Tensor and is_weak(y) else y
-    x, y = (_as_numbers(t) for t in meet(x, y))
-    if x.dtype.integer and type(exponent) is int:
-        _refuse_negative(exponent)
-    return call("pow", x, y)
-
-
-def _refuse_negative(exponent: int) -> None:
-    if exponent < 0:
-        raise ConstraintError(
-            f"an integer must not be raised to a negative power; got {exponent} [X1]\n"
-            "  convert the base to a float"
-        )
+    return call("rem", as_numbers(x), as_numbers(y))
 
 
 @composite(arrays=2)
@@ -386,7 +315,10 @@ def hypot(x: Any, y: Any, /) -> Tensor:
     >>> xlapy.hypot(xlapy.asarray([3e30]), 4e30)
     Tensor([5.e+30], f32[1])
     """
-    x, y = (call("abs", t) for t in meet_inexact(x, y))
+    x, y = meet_inexact(x, y)
+    if x.dtype.kind == "complex":
+        raise DTypeError(f"the sides must be real; got {x.spec} [X1]")
+    x, y = call("abs", x), call("abs", y)
     larger, smaller = call("max", x, y), call("min", x, y)
     zero, infinity = filled(larger, 0), filled(larger, float("inf"))
     infinite = call("or", compared(x, infinity, "EQ"), compared(y, infinity, "EQ"))
@@ -576,5 +508,5 @@ def conj(x: Any, /) -> Tensor:
 document(ARRAY, abs, conj, imag, negative, positive, real, sign, square)
 document(ARRAY_AS_FLOAT, reciprocal)
 document(ARRAY_TO_TRUTH, signbit)
-document(MATCHED, floor_divide, fmod, maximum, minimum, multiply, pow, remainder, subtract)
+document(MATCHED, floor_divide, fmod, maximum, minimum, multiply, remainder, subtract)
 document(MATCHED_AS_FLOAT, divide, hypot, copysign, nextafter)

@@ -6,7 +6,7 @@ from typing import Any
 
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import DTypeError
-from xlapy.specs import broadcast_shapes
+from xlapy.specs import as_flag, broadcast_shapes
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
@@ -229,7 +229,7 @@ def isclose(
     >>> xlapy.isclose(xlapy.asarray([1.0, 2.0]), xlapy.asarray([1.000001, 2.1]))
     Tensor([ True, False], pred[2])
     """
-    return _isclose(x, y, rtol, atol, equal_nan=equal_nan)
+    return _isclose(x, y, rtol, atol, as_flag(equal_nan, "equal_nan"))
 
 
 @composite(arrays=4)

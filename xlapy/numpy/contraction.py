@@ -78,7 +78,13 @@ def _precisions(precision: Any) -> tuple[str, str] | None:
 
 
 def _key(precision: Any) -> Any:
-    return precision if precision is None or isinstance(precision, str) else tuple(precision)
+    if precision is None or isinstance(precision, str):
+        return precision
+    if not isinstance(precision, list | tuple) or not all(isinstance(p, str) for p in precision):
+        raise DTypeError(
+            f"precision must be 'default', 'high' or 'highest', or two of them; got {precision!r} [X1]"
+        )
+    return tuple(precision)
 
 
 def matmul(

@@ -28,6 +28,8 @@ from .promotion import as_tensor, broadcast_to_shape, call, is_weak, require_com
 
 __all__ = [
     "array",
+    "as_array",
+    "as_list",
     "asarray",
     "copy",
     "empty",
@@ -158,6 +160,21 @@ array = asarray
 def as_array(x: Any) -> Any:
     """An array written as lists as a tensor; anything else itself."""
     return asarray(x) if isinstance(x, list | tuple) else x
+
+
+def as_list(arrays: Any, what: str) -> list[Any]:
+    """Arrays in a sequence, or the slices of one array, at least one of them."""
+    if (type(arrays) is Tensor or isinstance(arrays, np.ndarray)) and arrays.ndim:
+        arrays = list(arrays)
+    if not isinstance(arrays, list | tuple):
+        raise DTypeError(f"{what} must be a sequence of arrays; got {_kind_of(arrays)} [X1]")
+    if not arrays:
+        raise ConstraintError(f"{what} must be at least one array; got none [X1]")
+    return [as_array(x) for x in arrays]
+
+
+def _kind_of(x: Any) -> str:
+    return f"{x.dtype}[]" if hasattr(x, "dtype") else type(x).__name__
 
 
 def _from_tensor(x: Tensor, dtype: DType | None, device: Any) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import DTypeError, ShapeError
-from xlapy.specs import TensorSpec, as_axis, as_int
+from xlapy.specs import TensorSpec, as_axis, as_flag, as_int
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 from xlapy.trace.zeros import constant_of
@@ -42,7 +42,7 @@ def cumulative_sum(
     >>> xlapy.cumulative_sum(xlapy.asarray([1, 2, 3]))
     Tensor([1, 3, 6], s32[3])
     """
-    return _cumulative_sum(x, axis, None if dtype is None else as_dtype(dtype), include_initial)
+    return _cumulative_sum(x, *_options(axis, dtype, include_initial))
 
 
 def cumulative_prod(
@@ -69,7 +69,15 @@ def cumulative_prod(
     >>> xlapy.cumulative_prod(xlapy.asarray([1, 2, 3]))
     Tensor([1, 2, 6], s32[3])
     """
-    return _cumulative_prod(x, axis, None if dtype is None else as_dtype(dtype), include_initial)
+    return _cumulative_prod(x, *_options(axis, dtype, include_initial))
+
+
+def _options(axis: Any, dtype: Any, initial: Any) -> tuple[int | None, DType | None, bool]:
+    return (
+        None if axis is None else as_int(axis, "axis"),
+        None if dtype is None else as_dtype(dtype),
+        as_flag(initial, "include_initial"),
+    )
 
 
 @composite(arrays=1)
@@ -151,7 +159,9 @@ def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     >>> xlapy.cumsum(xlapy.asarray([[1, 2], [3, 4]]))
     Tensor([ 1,  3,  6, 10], s32[4])
     """
-    return cumulative_sum(ravel(x) if axis is None else x, axis=axis or 0, dtype=dtype)
+    if axis is None:
+        x, axis = ravel(x), 0
+    return cumulative_sum(x, axis=axis, dtype=dtype)
 
 
 def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -173,7 +183,9 @@ def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     >>> xlapy.cumprod(xlapy.asarray([1, 2, 3]))
     Tensor([1, 2, 6], s32[3])
     """
-    return cumulative_prod(ravel(x) if axis is None else x, axis=axis or 0, dtype=dtype)
+    if axis is None:
+        x, axis = ravel(x), 0
+    return cumulative_prod(x, axis=axis, dtype=dtype)
 
 
 def diff(x: Any, /, *, n: int = 1, axis: int = -1) -> Tensor:
@@ -204,7 +216,7 @@ def _diff(x: Any, n: int, axis: int) -> Tensor:
     place = as_axis(axis, x.ndim)
     if n < 0:
         raise ShapeError(f"n must not be negative; got {n} [X1]")
-    for _ in range(n):
+    for _ in range(min(n, x.shape[place])):  # nothing is left then
         size = x.shape[place]
         start = sliced(x, place, min(1, size), size)
         end = sliced(x, place, 0, max(size - 1, 0))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from xlapy.dtypes import as_dtype
 from xlapy.errors import ConstraintError, DTypeError, ShapeError
-from xlapy.specs import as_axis, as_int, as_ints
+from xlapy.memory import require_memory
+from xlapy.specs import TensorSpec, as_axis, as_int, as_ints
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Tensor
 
-from .creation import as_array
-from .promotion import as_tensor, at_dtype, call, named, operand, promoted, result_dtype
+from .comparison import compared
+from .creation import as_list
+from .promotion import as_tensor, at_dtype, call, filled, named, operand, promoted, result_dtype
 from .shaping import sliced
 
 __all__ = [
@@ -57,7 +60,7 @@ def concatenate(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None) -> T
     >>> xlapy.concatenate([xlapy.asarray([1, 2]), xlapy.asarray([3.0])])
     Tensor([1., 2., 3.], f32[3])
     """
-    found = _concatenate(_list(arrays), None if axis is None else as_int(axis, "axis"))
+    found = _concatenate(as_list(arrays, "arrays"), None if axis is None else as_int(axis, "axis"))
     if dtype is None:
         return found
     from .datatypes import astype
@@ -66,16 +69,6 @@ def concatenate(arrays: Any, /, axis: int | None = 0, *, dtype: Any = None) -> T
 
 
 concat = concatenate
-
-
-def _list(arrays: Any) -> list[Any]:
-    if type(arrays) is Tensor or isinstance(arrays, np.ndarray):
-        arrays = list(arrays)
-    if not isinstance(arrays, list | tuple):
-        raise DTypeError(f"arrays must be a sequence of them; got {type(arrays).__name__} [X1]")
-    if not arrays:
-        raise ConstraintError("there must be at least one array; got () [X1]")
-    return [as_array(x) for x in arrays]
 
 
 @composite(arrays=1, nested=True)
@@ -111,7 +104,7 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
     Tensor([[1, 3],
             [2, 4]], s32[2,2])
     """
-    return _stack(_list(arrays), as_int(axis, "axis"))
+    return _stack(as_list(arrays, "arrays"), as_int(axis, "axis"))
 
 
 @composite(arrays=1, nested=True)
@@ -145,7 +138,7 @@ def vstack(arrays: Any, /) -> Tensor:
     Tensor([[1, 2],
             [3, 4]], s32[2,2])
     """
-    return _vstack(_list(arrays))
+    return _vstack(as_list(arrays, "arrays"))
 
 
 @composite(arrays=1, nested=True)
@@ -171,7 +164,7 @@ def hstack(arrays: Any, /) -> Tensor:
     >>> xlapy.hstack([xlapy.asarray([1, 2]), xlapy.asarray([3, 4])])
     Tensor([1, 2, 3, 4], s32[4])
     """
-    return _hstack(_list(arrays))
+    return _hstack(as_list(arrays, "arrays"))
 
 
 @composite(arrays=1, nested=True)
@@ -311,15 +304,14 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     place = None if axis is None else as_int(axis, "axis")
     if isinstance(repeats, int):
         return _repeat(x, as_int(repeats), place)
-    if type(repeats) is Tensor and type(repeats.placed) is not Placed:
-        repeats._refuse("what a shape depends on")
-    counts = np.asarray(repeats)
+    counts = _known(repeats, "repeats")
     if counts.dtype.kind not in "iu" or counts.ndim > 1:
         raise DTypeError(f"repeat: repeats must be integers; got {repeats!r} [X1]")
     if counts.ndim == 0 or counts.size == 1:
         return _repeat(x, int(counts.reshape(())), place)
     if (counts < 0).any():
         raise ConstraintError(f"repeat: repeats must not be negative; got {counts.tolist()} [X1]")
+    require_memory("an array", [TensorSpec((sum(counts.tolist()),), "s64")])
     from .indexing import take
 
     x = x if type(x) is Tensor else as_tensor(x)
@@ -332,7 +324,8 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
         raise ShapeError(
             f"repeat: there must be a number for each of {size}; got {counts.size} [X1]"
         )
-    return take(x, np.repeat(np.arange(size, dtype=np.int32), counts), axis=place)
+    kind = np.int32 if size <= 1 << 31 else np.int64
+    return take(x, np.repeat(np.arange(size, dtype=kind), counts.astype(np.int64)), axis=place)
 
 
 @composite(arrays=1)
@@ -350,6 +343,18 @@ def _repeat(x: Any, count: int, axis: int | None) -> Tensor:
     return call(
         "reshape", spread, shape=(*shape[:place], shape[place] * count, *shape[place + 1 :])
     )
+
+
+def _known(values: Any, what: str) -> np.ndarray[Any, Any]:
+    """Numbers that a shape depends on."""
+    if type(values) is Tensor and type(values.placed) is not Placed:
+        values._refuse("what a shape depends on")
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DTypeError(
+            f"{what} must be integers in lists of equal lengths; got {values!r} [X1]"
+        ) from None
 
 
 # --- padding ------------------------------------------------------------------------------------------------------
@@ -380,9 +385,9 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: A
     >>> xlapy.pad(xlapy.asarray([1, 2, 3]), (1, 2), "reflect")
     Tensor([2, 1, 2, 3, 2, 1], s32[6])
     """
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         raise ConstraintError(f"pad: mode must be one of {', '.join(_MODES)}; got {mode!r} [X1]")
-    width = np.asarray(pad_width)
+    width = _known(pad_width, "pad_width")
     if width.dtype.kind not in "iu" or (
         width.shape not in ((), (1,), (2,)) and width.shape[-1:] not in ((1,), (2,))
     ):
@@ -401,6 +406,8 @@ def _pad(x: Any, value: Any, pairs: tuple[tuple[int, ...], ...], mode: str) -> T
             f"pad_width must have a pair for each of {x.ndim} dimensions; got {pairs} [X1]"
         )
     widths = [(p[0], p[-1]) for p in (pairs * x.ndim if len(pairs) == 1 else pairs)]
+    sizes = [n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]
+    require_memory("an array", [x.spec.with_shape(sizes)])
     if mode == "constant":
         value = operand(value)
         if result_dtype(x, value) is not x.dtype:
@@ -442,32 +449,39 @@ def _extend(x: Tensor, axis: int, before: int, after: int, mode: str) -> Tensor:
             )  # fmt: skip
             parts = [edge, *parts] if at == 0 and len(parts) == 1 else [*parts, edge]
         return call("concatenate", *parts, dimension=axis)
-    # Which element stands at each place: periodic, and mirrored in every other period where it reflects.
-    place = np.arange(-before, size + after)
-    if mode == "wrap":
-        source = place % size
-    else:
-        period = max(2 * size - (2 if mode == "reflect" else 0), 1)
-        inside = place % period
-        source = np.where(
-            inside < size, inside, 2 * size - (2 if mode == "reflect" else 1) - inside
-        )
-        source = np.clip(source, 0, size - 1)
-    return _by_runs(x, axis, source)
-
-
-def _by_runs(x: Tensor, axis: int, source: np.ndarray[Any, Any]) -> Tensor:
-    """Slices at known places: runs of them, forwards or backwards, put together."""
-    runs: list[list[int]] = []
-    for i in source.tolist():
-        if (runs and len(runs[-1]) == 1 and abs(i - runs[-1][0]) == 1) or (
-            runs and len(runs[-1]) > 1 and i - runs[-1][-1] == runs[-1][1] - runs[-1][0]
-        ):
-            runs[-1].append(i)
-        else:
-            runs.append([i])
+    # Blocks of so many elements, every other one of them backwards where it is mirrored. The elements at the ends are
+    # mirrored at themselves in "reflect", and so belong to one block each.
+    reach = max(size - 1, 1) if mode == "reflect" else size
+    first, last = -before // reach, (size + after - 1) // reach
+    if last - first >= _BLOCKS:
+        return _from_places(x, axis, before, after, reach, mirrored=mode != "wrap")
     parts = []
-    for run in runs:
-        part = sliced(x, axis, min(run), max(run) + 1)
-        parts.append(part if run[0] <= run[-1] else call("rev", part, dimensions=(axis,)))
-    return parts[0] if len(parts) == 1 else call("concatenate", *parts, dimension=axis)
+    for k in range(first, last + 1):
+        start, end = max(-before - k * reach, 0), min(size + after - k * reach, reach)
+        if mode != "wrap" and k % 2:
+            part = sliced(x, axis, size - end, size - start)
+            parts.append(call("rev", part, dimensions=(axis,)))
+        else:
+            parts.append(sliced(x, axis, start, end))
+    return call("concatenate", *parts, dimension=axis)
+
+
+# More blocks than this are picked element by element.
+_BLOCKS: Final = 8
+
+
+def _from_places(
+    x: Tensor, axis: int, before: int, after: int, reach: int, *, mirrored: bool
+) -> Tensor:
+    from .arithmetic import divided
+    from .indexing import take
+
+    count = before + x.shape[axis] + after
+    dtype = as_dtype("s32" if count <= 1 << 31 else "s64")
+    place = call("iota", shape=(count,), dtype=dtype, iota_dimension=0)
+    block, source = divided(call("sub", place, filled(place, before)), filled(place, reach))
+    if mirrored:
+        odd = compared(call("and", block, filled(block, 1)), filled(block, 0), "NE")
+        back = call("sub", filled(source, x.shape[axis] - 1), source)
+        source = call("select", odd, back, source)
+    return take(x, source, axis=axis)

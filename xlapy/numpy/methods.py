@@ -8,7 +8,7 @@ from typing import Any
 from xlapy import tensor
 from xlapy.errors import ConstraintError
 
-from . import arithmetic, comparison, rounding
+from . import arithmetic, comparison, powers, rounding
 from .operators import binary_operator, unary_operator
 
 _BINARY = {
@@ -19,7 +19,7 @@ _BINARY = {
     "floordiv": arithmetic.floor_divide,
     "mod": arithmetic.remainder,
     "divmod": arithmetic.divmod,
-    "pow": arithmetic.pow,
+    "pow": powers.pow,
     "and": comparison.bitwise_and,
     "or": comparison.bitwise_or,
     "xor": comparison.bitwise_xor,

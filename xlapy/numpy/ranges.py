@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from xlapy.backends.eager import put
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import ConstraintError, DTypeError, ShapeError
-from xlapy.specs import as_int
+from xlapy.specs import as_flag, as_int
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Tensor
 from xlapy.trace.mode import current_builder
 
 from .creation import as_array, host_shape, placement_of, require_fit, static_shape
-from .promotion import as_tensor, broadcast_to_shape, call, convert, filled, meet_inexact, promoted
+from .promotion import (
+    as_tensor,
+    at_dtype,
+    broadcast_to_shape,
+    call,
+    convert,
+    filled,
+    meet_inexact,
+    promoted,
+    require_complex_kept,
+)
 
 __all__ = ["arange", "eye", "identity", "linspace", "meshgrid", "tri", "tril", "triu"]
 
@@ -62,7 +72,10 @@ def arange(
     if stride == 0:
         raise ConstraintError("arange: the step must not be 0; got 0 [X1]")
     try:
-        count = max(0, math.ceil((end - first) / stride))
+        if float in (type(first), type(end), type(stride)):
+            count = max(0, math.ceil((end - first) / stride))
+        else:
+            count = max(0, -int((first - end) // stride))
     except (OverflowError, ValueError):
         raise ConstraintError(f"arange: the range must be finite; got {numbers} [X1]") from None
     return _ramp(kind, count, first, stride, device)
@@ -87,20 +100,61 @@ def _ramp(dtype: DType, count: int, first: int | float, stride: int | float, dev
     """First + i * stride, i from 0."""
     if dtype.kind in ("bool", "complex") or dtype.narrow:
         raise DTypeError(f"arange: the element type must be of real numbers; got {dtype} [X1]")
+    if count < 2:
+        first, stride = first if count else 0, 0  # nothing comes after the first
+    whole = dtype.integer or (type(first) is int and type(stride) is int)
     if dtype.integer:
         first, stride = int(first), int(stride)
-        if count:
-            require_fit(np.asarray([first, first + (count - 1) * stride], object), dtype)
-    if current_builder() is None or device is not None:
-        wide = np.arange(
-            *host_shape((count,), dtype),
-            dtype=object if dtype.bits == 64 and dtype.integer else None,
-        )
-        return put((first + wide * stride).astype(dtype.numpy), placement_of(device))
-    i = call("iota", shape=(count,), dtype=dtype, iota_dimension=0)
+        require_fit(np.asarray([first, first + max(count - 1, 0) * stride], object), dtype)
+    if current_builder() is not None and device is None:
+        return _recorded_ramp(dtype, count, first, stride, whole)
+    return put(_host_ramp(dtype, count, first, stride), placement_of(device))
+
+
+def _host_ramp(
+    dtype: DType, count: int, first: int | float, stride: int | float
+) -> np.ndarray[Any, Any]:
+    exact = dtype.bits == 64 and dtype.integer
+    steps = np.arange(*host_shape((count,), dtype), dtype=object if exact else None)
+    try:
+        return np.asarray((first + steps * stride).astype(dtype.numpy))
+    except OverflowError:
+        raise ConstraintError(
+            f"arange: the numbers must fit a float; got {[first, stride]} [X1]"
+        ) from None
+
+
+# Constants of at most so many elements stand in programs as they are.
+_FEW: Final = 1 << 14
+
+
+def _recorded_ramp(
+    dtype: DType, count: int, first: int | float, stride: int | float, whole: bool
+) -> Tensor:
+    """The same numbers as on the host, to the bit."""
+    last = first + max(count - 1, 0) * stride
+    if not whole or not -(1 << 63) <= min(first, last) <= max(first, last) < 1 << 64:
+        if count <= _FEW:
+            return call("constant", value=_host_ramp(dtype, count, first, stride))
+        kind = as_dtype("f64")
+    else:
+        kind = dtype if dtype.integer else as_dtype("s64")
+        if not dtype.integer and -(1 << 31) <= min(first, last) <= max(first, last) < 1 << 31:
+            kind = _S32
+    i = call("iota", shape=(count,), dtype=kind, iota_dimension=0)
     if stride != 1:
-        i = call("mul", i, filled(i, stride))
-    return i if first == 0 else call("add", i, filled(i, first))
+        i = call("mul", i, filled(i, _wrapped(stride, kind)))
+    if first != 0:
+        i = call("add", i, filled(i, _wrapped(first, kind)))
+    return convert(i, dtype)
+
+
+def _wrapped(x: int | float, dtype: DType) -> int | float:
+    """What stands for a number in the arithmetic of an integer type."""
+    if not dtype.integer:
+        return x
+    x = int(x) % (1 << dtype.bits)
+    return x - (1 << dtype.bits) if dtype.kind == "int" and x >> (dtype.bits - 1) else x
 
 
 def linspace(
@@ -123,7 +177,7 @@ def linspace(
     endpoint : bool
         Whether the last number is `stop`; otherwise the numbers end one distance before it.
     dtype : dtype, optional
-        f32 by default.
+        f32 by default. Integers are rounded down.
     device : str or Backend or Device, optional
 
     Returns
@@ -135,17 +189,45 @@ def linspace(
     >>> xlapy.linspace(0, 1, 5)
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5])
     """
-    count = as_int(num, "linspace: num")
+    count = as_int(num, "num")
     if count < 0:
         raise ConstraintError(f"linspace: num must not be negative; got {count} [X1]")
+    ends = as_flag(endpoint, "endpoint")
     kind = None if dtype is None else as_dtype(dtype)
-    plain = all(type(v) in _SCALARS for v in (start, stop))
-    if plain and (current_builder() is None or device is not None):
-        kind = kind or as_dtype("c64" if complex in (type(start), type(stop)) else "f32")
-        host_shape((count,), kind)
-        found = np.linspace(start, stop, count, endpoint=endpoint)
-        return put(found.astype(kind.numpy), placement_of(device))
-    return _linspace(start, stop, count, endpoint, kind)
+    if not all(type(v) in _SCALARS for v in (start, stop)):
+        return _linspace(start, stop, count, ends, kind)
+    is_complex = complex in (type(start), type(stop))
+    kind = kind or as_dtype("c64" if is_complex else "f32")
+    require_complex_kept(is_complex, kind)
+    try:
+        # As floats, for numpy makes objects of large integers.
+        start, stop = [v if type(v) is complex else float(v) for v in (start, stop)]
+    except OverflowError:
+        bits = max(v.bit_length() for v in (start, stop) if type(v) is int)
+        raise ConstraintError(
+            f"start and stop must fit a float; got an integer of {bits} bits [X1]"
+        ) from None
+    if current_builder() is not None and device is None and count > _FEW:
+        wide = as_dtype("c128" if is_complex else "f64")
+        return _linspace(at_dtype(start, wide), at_dtype(stop, wide), count, ends, kind)
+    host_shape((count,), kind)
+    with np.errstate(all="ignore"):
+        found = np.linspace(start, stop, count, endpoint=ends)
+        if kind.integer:
+            found = np.floor(found)
+            require_whole(found[:1], found[-1:], dtype=kind)
+        found = found.astype(kind.numpy)
+    if current_builder() is not None and device is None:
+        return call("constant", value=found)
+    return put(found, placement_of(device))
+
+
+def require_whole(*ends: np.ndarray[Any, Any], dtype: DType) -> None:
+    """The ends of a range must be integers that fit."""
+    for end in ends:
+        if not np.isfinite(end).all():
+            raise ConstraintError(f"linspace: start and stop must be finite; got {end[0]} [X1]")
+        require_fit(np.asarray([int(v) for v in end], object), dtype)
 
 
 @composite(arrays=2)
@@ -161,7 +243,10 @@ def _linspace(start: Any, stop: Any, count: int, endpoint: bool, dtype: DType | 
     if endpoint and count > 1:
         at_end = call("compare", i, filled(i, count - 1), comparison_direction="EQ")
         found = call("select", at_end, last, found)
-    return found if dtype is None else convert(found, dtype)
+    if dtype is None:
+        return found
+    require_complex_kept(found.dtype.kind == "complex", dtype)
+    return convert(call("floor", found) if dtype.integer else found, dtype)
 
 
 def eye(
@@ -338,7 +423,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
     Tensor([[0, 1, 2],
             [0, 1, 2]], s32[2,3])
     """
-    if indexing not in ("xy", "ij"):
+    if not isinstance(indexing, str) or indexing not in ("xy", "ij"):
         raise ConstraintError(f"meshgrid: indexing must be 'xy' or 'ij'; got {indexing!r} [X1]")
     return _meshgrid([as_array(x) for x in arrays], indexing) if arrays else []
 

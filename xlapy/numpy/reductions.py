@@ -8,7 +8,7 @@ from typing import Any
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import DTypeError, ShapeError
 from xlapy.ops import reduction
-from xlapy.specs import as_axes, as_axis, as_int, as_ints
+from xlapy.specs import as_axes, as_axis, as_flag, as_int, as_ints, as_real
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
@@ -91,7 +91,9 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
     >>> xlapy.sum(xlapy.asarray([[1, 2], [3, 4]]), axis=0)
     Tensor([4, 6], s32[2])
     """
-    return _sum(x, _axis(axis), None if dtype is None else as_dtype(dtype), keepdims)
+    return _sum(
+        x, _axis(axis), None if dtype is None else as_dtype(dtype), as_flag(keepdims, "keepdims")
+    )
 
 
 @composite(arrays=1)
@@ -121,7 +123,9 @@ def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     >>> xlapy.prod(xlapy.asarray([[1, 2], [3, 4]]), axis=0)
     Tensor([3, 8], s32[2])
     """
-    return _prod(x, _axis(axis), None if dtype is None else as_dtype(dtype), keepdims)
+    return _prod(
+        x, _axis(axis), None if dtype is None else as_dtype(dtype), as_flag(keepdims, "keepdims")
+    )
 
 
 @composite(arrays=1)
@@ -178,7 +182,7 @@ def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> xlapy.max(xlapy.asarray([[1, 4], [3, 2]]), axis=1)
     Tensor([4, 3], s32[2])
     """
-    return _max(x, _axis(axis), keepdims)
+    return _max(x, _axis(axis), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=1)
@@ -194,7 +198,7 @@ def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> xlapy.min(xlapy.asarray([[1, 4], [3, 2]]), axis=1)
     Tensor([1, 2], s32[2])
     """
-    return _min(x, _axis(axis), keepdims)
+    return _min(x, _axis(axis), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=1)
@@ -229,7 +233,7 @@ def ptp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> xlapy.ptp(xlapy.asarray([3, 1, 7]))
     Tensor(6, s32[])
     """
-    return _ptp(x, _axis(axis), keepdims)
+    return _ptp(x, _axis(axis), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=1)
@@ -258,7 +262,7 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Ten
     >>> xlapy.argmax(xlapy.asarray([[1, 4], [3, 2]]), axis=1)
     Tensor([1, 0], s32[2])
     """
-    return _argmax(x, None if axis is None else as_int(axis, "axis"), keepdims)
+    return _argmax(x, None if axis is None else as_int(axis, "axis"), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=1)
@@ -286,7 +290,7 @@ def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Ten
     >>> xlapy.argmin(xlapy.asarray([[1, 4], [3, 2]]), axis=1)
     Tensor([0, 1], s32[2])
     """
-    return _argmin(x, None if axis is None else as_int(axis, "axis"), keepdims)
+    return _argmin(x, None if axis is None else as_int(axis, "axis"), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=1)
@@ -333,7 +337,7 @@ def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> xlapy.any(xlapy.asarray([[0, 1], [0, 0]]), axis=1)
     Tensor([ True, False], pred[2])
     """
-    return _any(x, _axis(axis), keepdims)
+    return _any(x, _axis(axis), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=1)
@@ -351,7 +355,7 @@ def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> xlapy.all(xlapy.asarray([[2, 1], [0, 1]]), axis=1)
     Tensor([ True, False], pred[2])
     """
-    return _all(x, _axis(axis), keepdims)
+    return _all(x, _axis(axis), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=1)
@@ -369,7 +373,7 @@ def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     >>> xlapy.count_nonzero(xlapy.asarray([[0, 1], [2, 3]]))
     Tensor(3, s32[])
     """
-    return _count_nonzero(x, _axis(axis), keepdims)
+    return _count_nonzero(x, _axis(axis), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=1)
@@ -402,7 +406,9 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     >>> xlapy.mean(xlapy.asarray([[1, 2], [3, 4]]), axis=0)
     Tensor([2., 3.], f32[2])
     """
-    return _mean(x, _axis(axis), None if dtype is None else as_dtype(dtype), keepdims)
+    return _mean(
+        x, _axis(axis), None if dtype is None else as_dtype(dtype), as_flag(keepdims, "keepdims")
+    )
 
 
 @composite(arrays=1)
@@ -450,7 +456,7 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool
     """
     if weights is None:
         return mean(x, axis, keepdims=keepdims)
-    return _average(x, weights, _axis(axis), keepdims)
+    return _average(x, weights, _axis(axis), as_flag(keepdims, "keepdims"))
 
 
 @composite(arrays=2)
@@ -499,7 +505,13 @@ def var(
     (Tensor(0.6666667, f32[]), Tensor(1., f32[]))
     """
     kind = None if dtype is None else as_dtype(dtype)
-    return _var(x, _axis(axis), kind, float(correction if ddof is None else ddof), keepdims)
+    return _var(
+        x,
+        _axis(axis),
+        kind,
+        as_real(correction if ddof is None else ddof, "correction"),
+        as_flag(keepdims, "keepdims"),
+    )
 
 
 @composite(arrays=1)
@@ -560,7 +572,13 @@ def std(
     Tensor(1., f32[])
     """
     kind = None if dtype is None else as_dtype(dtype)
-    return _std(x, _axis(axis), kind, float(correction if ddof is None else ddof), keepdims)
+    return _std(
+        x,
+        _axis(axis),
+        kind,
+        as_real(correction if ddof is None else ddof, "correction"),
+        as_flag(keepdims, "keepdims"),
+    )
 
 
 @composite(arrays=1)

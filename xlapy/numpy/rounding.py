@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from xlapy.dtypes import as_dtype
 from xlapy.specs import as_int
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
+from xlapy.trace.mode import bind
+from xlapy.trace.op import lookup
 
 from .arithmetic import divided
 from .comparison import compared
+from .datatypes import finfo, iinfo
 from .docstrings import ARRAY, document
 from .promotion import as_tensor, call, convert, filled
 
@@ -50,8 +55,8 @@ def _round(x: Any, decimals: int) -> Tensor:
     if kind == "bool" or decimals >= 0:
         same: Tensor = x
         return same
-    unit = 10**-decimals
-    if len(str(unit)) > len(str(1 << x.dtype.bits)):
+    unit = 10 ** min(-decimals, x.dtype.bits)
+    if unit > iinfo(x.dtype).max:
         return filled(x, 0)
     # Exact for integers of any width, where a quotient in floats would not be.
     ten = filled(x, unit)
@@ -67,9 +72,26 @@ def _round(x: Any, decimals: int) -> Tensor:
 def _round_real(x: Tensor, decimals: int) -> Tensor:
     if decimals == 0:
         return call("round_nearest_even", x)
+    kind = x.dtype
+    if kind.bits <= 16:
+        x = convert(x, as_dtype("f32"))  # powers of ten are soon too large for these
+    most = math.floor(math.log10(finfo(x.dtype).max))
+    if decimals > most:
+        return convert(x, kind)  # it has no such places
+    if decimals < -most:
+        return convert(call("select", call("is_finite", x), call("mul", x, filled(x, 0)), x), kind)
     scale = filled(x, 10.0 ** (decimals if decimals > 0 else -decimals))
-    first, last = ("mul", "div") if decimals > 0 else ("div", "mul")
-    return call(last, call("round_nearest_even", call(first, x, scale)), scale)
+    # By a known number XLA divides by multiplying by its reciprocal, which is not exact.
+    (scale,) = bind(lookup("optimization_barrier"), scale)
+    if decimals < 0:
+        rounded = call("mul", call("round_nearest_even", call("div", x, scale)), scale)
+        return convert(rounded, kind)
+    places = call("mul", x, scale)
+    rounded = call("div", call("round_nearest_even", places), scale)
+    # Beyond this size every number is whole, and soon too large.
+    limit = filled(x, 1 / finfo(x.dtype).eps)
+    fine = compared(call("abs", places), limit, "LT")
+    return convert(call("select", fine, rounded, x), kind)
 
 
 @composite(arrays=1)

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlapy.backends.eager import put
+from xlapy.errors import ShapeError
+from xlapy.specs import as_flag
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Tensor
 
@@ -79,7 +81,12 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     array = on_host(x, "nonzero")
     placed = x.placed
     placement = placed.placement if type(placed) is Placed else None
-    return tuple([put(i.astype(np.int32), placement) for i in np.atleast_1d(array).nonzero()])
+    if not array.ndim:
+        raise ShapeError(
+            f"nonzero: there must be at least one dimension; got {x.spec} [X1]\n"
+            "  use flatnonzero, or x != 0"
+        )
+    return tuple([put(i.astype(np.int32), placement) for i in array.nonzero()])
 
 
 def on_host(x: Tensor, name: str) -> np.ndarray[Any, Any]:
@@ -109,7 +116,11 @@ def argwhere(x: Any, /) -> Tensor:
             [1, 0]], s32[2,2])
     """
     from .joining import stack
+    from .shaping import ravel
 
+    x = x if type(x) is Tensor else asarray(x)
+    if not x.ndim:
+        return stack(nonzero(ravel(x)), axis=1)[:, :0]  # a place of no numbers
     return stack(nonzero(x), axis=1)
 
 
@@ -280,7 +291,7 @@ def isin(x: Any, values: Any, /, *, invert: bool = False) -> Tensor:
     >>> xlapy.isin(xlapy.asarray([1, 2, 3]), [1, 3])
     Tensor([ True, False,  True], pred[3])
     """
-    return _isin(x, values, bool(invert))
+    return _isin(x, values, as_flag(invert, "invert"))
 
 
 @composite(arrays=2)

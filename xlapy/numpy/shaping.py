@@ -69,7 +69,7 @@ def reshape(
     Tensor([[0, 1, 2],
             [3, 4, 5]], s32[2,3])
     """
-    if order != "C":
+    if not isinstance(order, str) or order != "C":
         raise ConstraintError(f"reshape: order must be 'C'; got {order!r} [X1]")
     return _reshape(x, as_ints(shape, "shape"))
 
@@ -162,7 +162,6 @@ def matrix_transpose(x: Any, /) -> Tensor:
     return call("transpose", x, permutation=(*range(n - 2), n - 1, n - 2))
 
 
-@composite(arrays=1)
 def swapaxes(x: Any, axis1: int, axis2: int, /) -> Tensor:
     """Two axes exchanged.
 
@@ -180,6 +179,11 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> Tensor:
     >>> xlapy.swapaxes(xlapy.zeros((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
+    return _swapaxes(x, as_int(axis1, "axis1"), as_int(axis2, "axis2"))
+
+
+@composite(arrays=1)
+def _swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
     x = as_tensor(x)
     order = list(range(x.ndim))
     a, b = as_axis(axis1, x.ndim), as_axis(axis2, x.ndim)
@@ -475,8 +479,15 @@ def roll(
     steps: list[Any] = [s if type(s) is Tensor else as_int(s, "shift") for s in shifts]
     if current_builder() is None:
         # One program for all distances.
-        steps = [s if type(s) is Tensor else np.asarray(s, np.int32) for s in steps]
+        if not all(type(s) is Tensor or -(1 << 31) <= s < 1 << 31 for s in steps):
+            whole = x.size if type(x) is Tensor else np.size(x)  # a multiple of every axis's size
+            steps = [s if type(s) is Tensor else s % max(whole, 1) for s in steps]
+        steps = [s if type(s) is Tensor else _place(s) for s in steps]
     return _roll(x, steps, axes)
+
+
+def _place(s: int) -> np.ndarray[Any, Any]:
+    return np.asarray(s, np.int32 if -(1 << 31) <= s < 1 << 31 else np.int64)
 
 
 @composite(arrays=2, nested=True)
@@ -490,7 +501,7 @@ def _roll(x: Any, shifts: list[Any], axis: tuple[int, ...] | None) -> Tensor:
         flat = _roll_along(call("reshape", x, shape=(x.size,)), shifts[0], 0)
         return call("reshape", flat, shape=x.shape)
     if len(shifts) != len(axis):
-        if len(shifts) != 1 and len(axis) != 1:
+        if 1 not in (len(shifts), len(axis)) or not shifts or not axis:
             raise ConstraintError(
                 f"there must be a shift for each axis; got {len(shifts)} for {axis} [X1]"
             )
@@ -560,7 +571,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     >>> xlapy.diagonal(xlapy.asarray([[1, 2], [3, 4]]))
     Tensor([1, 4], s32[2])
     """
-    return _diagonal(x, as_int(offset, "offset"), axis1, axis2)
+    return _diagonal(x, as_int(offset, "offset"), as_int(axis1, "axis1"), as_int(axis2, "axis2"))
 
 
 @composite(arrays=1)

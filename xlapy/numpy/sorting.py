@@ -6,13 +6,14 @@ from typing import Any
 
 from xlapy.dtypes import as_dtype
 from xlapy.errors import ConstraintError, ShapeError
-from xlapy.specs import TensorSpec, as_axis, as_int
+from xlapy.specs import TensorSpec, as_axis, as_flag, as_int
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 
+from .creation import as_list
 from .promotion import as_tensor, broadcast_to_shape, call, filled, promoted
 
 __all__ = ["argsort", "lexsort", "searchsorted", "sort", "sorted_together"]
@@ -84,7 +85,11 @@ def sort(
     >>> xlapy.sort(xlapy.asarray([3, 1, 2])), xlapy.sort(xlapy.asarray([3, 1, 2]), descending=True)
     (Tensor([1, 2, 3], s32[3]), Tensor([3, 2, 1], s32[3]))
     """
-    return _sort(x, None if axis is None else as_int(axis, "axis"), bool(descending), bool(stable))
+    return _sort(x, None if axis is None else as_int(axis, "axis"), *_order(descending, stable))
+
+
+def _order(descending: Any, stable: Any) -> tuple[bool, bool]:
+    return as_flag(descending, "descending"), as_flag(stable, "stable")
 
 
 @composite(arrays=1)
@@ -124,9 +129,7 @@ def argsort(
     >>> xlapy.argsort(xlapy.asarray([3, 1, 2]))
     Tensor([1, 2, 0], s32[3])
     """
-    return _argsort(
-        x, None if axis is None else as_int(axis, "axis"), bool(descending), bool(stable)
-    )
+    return _argsort(x, None if axis is None else as_int(axis, "axis"), *_order(descending, stable))
 
 
 @composite(arrays=1)
@@ -155,12 +158,7 @@ def lexsort(keys: Any, /, *, axis: int = -1) -> Tensor:
     >>> xlapy.lexsort([xlapy.asarray([1, 0, 2]), xlapy.asarray([0, 0, -1])])
     Tensor([2, 1, 0], s32[3])
     """
-    from .creation import as_array
-
-    found = [as_array(k) for k in keys]
-    if not found:
-        raise ConstraintError("lexsort: there must be at least one key; got () [X1]")
-    return _lexsort(found, as_int(axis, "axis"))
+    return _lexsort(as_list(keys, "keys"), as_int(axis, "axis"))
 
 
 @composite(arrays=1, nested=True)
@@ -204,7 +202,7 @@ def searchsorted(x: Any, values: Any, /, *, side: str = "left", sorter: Any = No
     >>> xlapy.searchsorted(xlapy.asarray([1, 3, 3, 5]), xlapy.asarray([3, 4]))
     Tensor([1, 3], s32[2])
     """
-    if side not in ("left", "right"):
+    if not isinstance(side, str) or side not in ("left", "right"):
         raise ConstraintError(f"searchsorted: side must be 'left' or 'right'; got {side!r} [X1]")
     if sorter is not None:
         from .indexing import take

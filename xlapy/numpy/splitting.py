@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) ->
     >>> xlapy.split(xlapy.arange(5), [2])
     [Tensor([0, 1], s32[2]), Tensor([2, 3, 4], s32[3])]
     """
-    return _split_by(x, indices_or_sections, axis, equal=True)
+    return _split_by(x, indices_or_sections, as_int(axis, "axis"), equal=True)
 
 
 def array_split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[Tensor]:
@@ -96,24 +96,35 @@ def array_split(x: Any, indices_or_sections: int | Sequence[int], /, axis: int =
     >>> xlapy.array_split(xlapy.arange(5), 2)
     [Tensor([0, 1, 2], s32[3]), Tensor([3, 4], s32[2])]
     """
-    return _split_by(x, indices_or_sections, axis, equal=False)
+    return _split_by(x, indices_or_sections, as_int(axis, "axis"), equal=False)
 
 
-def _split_by(x: Any, where: Any, axis: int, equal: bool) -> list[Tensor]:
-    cuts = tuple(as_ints(where)) if isinstance(where, list | tuple | np.ndarray) else as_int(where)
-    return _split(x, cuts, as_int(axis, "axis"), equal)
+# More parts than this are more than a program can give.
+_MOST: Final = 1 << 16
+
+
+def _split_by(
+    x: Any, where: Any, axis: int | None, *, equal: bool = True, rank: int = 1
+) -> list[Tensor]:
+    what = "indices_or_sections"
+    several = isinstance(where, list | tuple) or getattr(where, "ndim", 0) == 1
+    return _split(x, as_ints(where, what) if several else as_int(where, what), axis, equal, rank)
 
 
 @composite(arrays=1)
-def _split(x: Any, where: int | tuple[int, ...], axis: int, equal: bool) -> list[Tensor]:
+def _split(
+    x: Any, where: int | tuple[int, ...], axis: int | None, equal: bool, rank: int
+) -> list[Tensor]:
     x = as_tensor(x)
-    if not x.ndim:
-        raise ShapeError(f"an array must have at least one dimension; got {x.spec} [X1]")
-    place = as_axis(axis, x.ndim)
+    if x.ndim < rank:
+        raise ShapeError(f"there must be at least {rank} dimensions; got {x.spec} [X1]")
+    place = min(1, x.ndim - 1) if axis is None else as_axis(axis, x.ndim)
     size = x.shape[place]
     if isinstance(where, int):
-        if where < 1:
-            raise ConstraintError(f"the number of parts must be positive; got {where} [X1]")
+        if not 1 <= where <= _MOST:
+            raise ConstraintError(
+                f"the number of parts must be positive, and {_MOST} at most; got {where} [X1]"
+            )
         if equal and size % where:
             raise ShapeError(
                 f"a size of {size} must divide into equal parts; got {where} of them [X1]"
@@ -149,7 +160,7 @@ def vsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
     >>> len(xlapy.vsplit(xlapy.zeros((4, 2)), 2))
     2
     """
-    return split(x, indices_or_sections, 0)
+    return _split_by(x, indices_or_sections, 0, rank=2)
 
 
 def hsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
@@ -170,7 +181,7 @@ def hsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
     >>> len(xlapy.hsplit(xlapy.zeros((4, 2)), 2))
     2
     """
-    return split(x, indices_or_sections, 0 if np.ndim(x) == 1 else 1)
+    return _split_by(x, indices_or_sections, None)
 
 
 def dsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
@@ -191,4 +202,4 @@ def dsplit(x: Any, indices_or_sections: int | Sequence[int], /) -> list[Tensor]:
     >>> len(xlapy.dsplit(xlapy.zeros((4, 2, 2)), 2))
     2
     """
-    return split(x, indices_or_sections, 2)
+    return _split_by(x, indices_or_sections, 2, rank=3)

@@ -8,17 +8,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from xlapy.dtypes import as_dtype
+from xlapy.errors import DTypeError
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
 from .docstrings import ARRAY_AS_FLOAT, MATCHED_AS_FLOAT, document
-from .promotion import call, filled, inexact, meet_inexact
+from .promotion import call, convert, filled, inexact, meet_inexact
 
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh",
     "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "log", "log10",
     "log1p", "log2", "logaddexp", "logistic", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
 ]  # fmt: skip
+
+
+_F32 = as_dtype("f32")
 
 
 @composite(arrays=1)
@@ -325,9 +330,11 @@ def sigmoid(x: Any, /) -> Tensor:
 def _log_to_base(x: Tensor, base: int) -> Tensor:
     """log(x) / log(base), exact where x is a power of the base."""
     y = call("log", x)
+    if x.dtype.kind == "complex":
+        # Part by part: as a quotient of complex numbers an infinite part would make the other one a nan.
+        parts = [call("real", y), call("imag", y)]
+        return call("complex", *[call("div", p, filled(p, math.log(base))) for p in parts])
     y = call("div", y, filled(y, math.log(base)))
-    if x.dtype.kind != "float":
-        return y
     whole = call("round_nearest_even", y)
     power = call("pow", filled(x, base), whole)
     exact = call("compare", power, x, comparison_direction="EQ")
@@ -359,13 +366,20 @@ def logaddexp(x: Any, y: Any, /) -> Tensor:
     Tensor([1000.6932], f32[1])
     """
     x, y = meet_inexact(x, y)
+    kind = x.dtype
+    if kind.kind != "float":
+        raise DTypeError(
+            f"the operands must be real, for complex numbers have no order; got {x.spec} [X1]"
+        )
+    if kind.bits <= 16:
+        x, y = convert(x, _F32), convert(y, _F32)
     larger = call("max", x, y)
     difference = call("sub", x, y)
     # Of two infinities of one sign the difference is nan, and the sum is the result.
     equal = call("compare", difference, difference, comparison_direction="NE")
     away = call("neg", call("abs", call("select", equal, filled(x, 0), difference)))
     result = call("add", larger, call("log1p", call("exp", away)))
-    return call("select", equal, call("add", x, y), result)
+    return convert(call("select", equal, call("add", x, y), result), kind)
 
 
 logistic = sigmoid
