@@ -109,3 +109,18 @@ def test_an_error_names_the_number_that_was_given() -> None:
         x + 300
     with pytest.raises(DTypeError, match="must fit s8; got -200"):
         x[0] = -200
+
+
+def test_static_arguments_that_are_equal_are_told_apart() -> None:
+    def chosen(x: Any, n: Any) -> Any:
+        return xlapy.where(x == x, n[0] if isinstance(n, tuple) else n, x)
+
+    f = xlapy.compile(chosen, static_argnames="n")
+    x = np.ones(1, np.float32)
+    for n in (0.0, -0.0, 0, False, (0.0,), (-0.0,), (0,), complex(0, 0.0), complex(0, -0.0)):
+        expected = chosen(xlapy.asarray(x), n)
+        for _ in range(2):
+            found = f(x, n)
+            assert found.spec == expected.spec
+            assert found.numpy().tobytes() == expected.numpy().tobytes(), n
+    assert f.traces == 9

@@ -41,6 +41,7 @@ from xlapy.signatures import (
     signature_of,
     spec_of_leaf,
     stand_in,
+    told_apart,
     unrepeated,
     with_leaves,
     without_static,
@@ -298,7 +299,7 @@ class CompiledFunction:
                     raise TracingError(
                         f"{self._name}: a static argument must not be a tensor; got {name} [X1]"
                     )
-            static = tuple((n, type(v), v) for n, v in found.items())
+            static = tuple((n, told_apart(v), v) for n, v in found.items())
             args, kwargs = without_static(self._name, self._static, bound)
         leaves, structure = tree.flatten((args, kwargs))
         if instance is not None:
@@ -341,7 +342,7 @@ class CompiledFunction:
                 f"{self._name}: a call must have values; got the spec {x} for {self._paths(signature)[i]} [X1]"
             )
         try:
-            return put(host_scalar(x) if isinstance(x, SCALARS) else x, placement)
+            return put(host_scalar(x) if type(x) in SCALARS else x, placement)
         except DTypeError as error:
             if hasattr(x, "dtype"):
                 raise DTypeError(
@@ -415,7 +416,7 @@ class CompiledFunction:
     def _call_traced(self, signature: Signature, builder: XlaBuilder, instance: Any) -> Any:
         """A call inside another trace: kept as a call of the recorded computation."""
         leaves = [
-            x if type(x) is Tensor else lift(host_scalar(x) if isinstance(x, SCALARS) else x)
+            x if type(x) is Tensor else lift(host_scalar(x) if type(x) in SCALARS else x)
             for x in signature.leaves
         ]
         specs = tuple([x.placed.spec for x in leaves])

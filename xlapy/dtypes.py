@@ -8,9 +8,9 @@ from typing import Any, Final, final
 import ml_dtypes
 import numpy as np
 
-from xlapy.errors import DTypeError
+from xlapy.errors import DTypeError, shown
 
-__all__ = ["DType", "TABLE", "as_dtype", "promote", "weak_dtype"]
+__all__ = ["DType", "TABLE", "as_dtype", "promote", "python_scalar", "weak_dtype"]
 
 
 @final
@@ -213,6 +213,27 @@ def promote(a: DType, b: DType) -> DType:
     return wider
 
 
+_SCALARS: Final = (bool, int, float, complex)
+# The bits of the largest integer that Python makes a float of.
+_LARGEST: Final = 1023
+
+
+def python_scalar(x: Any) -> Any:
+    """A Python number, as one of Python's own class where it is of a derived one; None for anything else.
+
+    numpy's scalars are arrays, though some of them are of classes derived from Python's.
+    """
+    if type(x) in _SCALARS:
+        return x
+    if isinstance(x, np.generic):
+        return None
+    if isinstance(x, int):
+        return int(x)
+    if isinstance(x, float):
+        return float(x)
+    return complex(x) if isinstance(x, complex) else None
+
+
 def weak_dtype(scalar: bool | int | float | complex, other: DType) -> DType:
     """The element type that a Python scalar takes beside an array of type `other` (NEP 50).
 
@@ -229,18 +250,20 @@ def weak_dtype(scalar: bool | int | float | complex, other: DType) -> DType:
     Raises
     ------
     DTypeError
-        If `other` is an integer type that does not hold the scalar.
+        If `other` is an integer type that does not hold the scalar, or that is beyond every float.
     """
     if isinstance(scalar, bool):
         return other
     if isinstance(scalar, int):
         if other.kind == "bool":
-            return s32
+            return weak_dtype(scalar, s32)
         if other.integer:
             low = -(1 << (other.bits - 1)) if other.kind == "int" else 0
             high = (1 << (other.bits - (other.kind == "int"))) - 1
             if not low <= scalar <= high:
-                raise DTypeError(f"a Python integer must fit {other}; got {scalar} [X3]")
+                raise DTypeError(f"a Python integer must fit {other}; got {shown(scalar)} [X3]")
+        elif scalar.bit_length() > _LARGEST:
+            raise DTypeError(f"a Python integer must fit {other}; got {shown(scalar)} [X3]")
         return other
     if isinstance(scalar, float):
         return other if other.inexact else f32

@@ -10,6 +10,7 @@ from xlapy import tree
 from xlapy.backends.base import Backend
 from xlapy.backends.eager import put
 from xlapy.backends.registry import current_backend, get_backend
+from xlapy.dtypes import python_scalar
 from xlapy.errors import BackendError, XlapyError
 from xlapy.source import hide_library_frames
 from xlapy.specs import as_int
@@ -172,7 +173,8 @@ def _named(queue: str, *handle: Any) -> str:
 def _array(x: Any) -> np.ndarray[Any, Any]:
     if type(x) is Tensor:
         return x.numpy()
-    return scalar_array(x) if isinstance(x, bool | int | float | complex) else host_array(x)
+    number = python_scalar(x)
+    return host_array(x) if number is None else scalar_array(number)
 
 
 def _take(queue: str, device: Any, backend: Any, *handle: Any) -> Any:

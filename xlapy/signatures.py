@@ -11,11 +11,11 @@ import numpy as np
 
 from xlapy import tree
 from xlapy.backends.base import Executable as Program
-from xlapy.dtypes import as_dtype, weak_dtype
-from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError
+from xlapy.dtypes import as_dtype, python_scalar, weak_dtype
+from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError, shown
 from xlapy.numpy.promotion import convert, is_weak, weak_source
 from xlapy.specs import Spec, TensorSpec, TokenSpec
-from xlapy.staging import scalar_class
+from xlapy.staging import scalar_class, scalar_on_host
 from xlapy.tensor import Placed, Tensor
 from xlapy.trace.builder import ScalarUse, host_array, scalar_array
 from xlapy.trace.computation import Computation
@@ -32,10 +32,28 @@ class Signature:
     __slots__ = ("key", "leaves", "static", "structure")
 
     def __init__(self, leaves: list[Any], structure: tree.TreeDef, static: tuple[Any, ...]) -> None:
-        self.leaves = leaves
+        self.leaves = leaves = [_plain(x) for x in leaves]
         self.structure = structure
         self.static = static
         self.key = (structure, static, tuple([leaf_key(x) for x in leaves]))
+
+
+def _plain(x: Any) -> Any:
+    """A number of a class derived from Python's as one of Python's own; anything else itself."""
+    if type(x) is Tensor or type(x) in SCALARS:
+        return x
+    number = python_scalar(x)
+    return x if number is None else number
+
+
+def told_apart(value: Any) -> Any:
+    """What to know a static argument by, beside equality, to which 1, True and 1.0 are one, and 0.0 and -0.0."""
+    kind = type(value)
+    if kind is float or kind is complex:
+        return kind, repr(value)
+    if kind is tuple or kind is frozenset:
+        return kind, kind(told_apart(v) for v in value)
+    return kind
 
 
 def leaf_key(x: Any) -> Any:
@@ -91,7 +109,7 @@ def described(signature: Signature, paths: Sequence[str]) -> dict[str, str]:
         p: str(x.placed.spec)
         if type(x) is Tensor
         else str(spec_of_leaf(x))
-        if not isinstance(x, SCALARS)
+        if type(x) not in SCALARS
         else type(x).__name__
         for p, x in zip(paths, signature.leaves, strict=True)
     }
@@ -125,14 +143,14 @@ def spec_of_leaf(x: Any) -> Spec:
         return spec
     if isinstance(x, TensorSpec | TokenSpec):
         return x
-    array = host_scalar(x) if isinstance(x, SCALARS) else host_array(x)
+    array = host_scalar(x) if type(x) in SCALARS else host_array(x)
     return TensorSpec(array.shape, array.dtype)
 
 
 def host_scalar(x: Any) -> np.ndarray[Any, Any]:
     """A Python scalar as an argument: of its kind's default type, where it fits."""
     if type(x) is int and not -(1 << 31) <= x < 1 << 31:
-        return np.asarray(x).astype(scalar_class(x)[1])
+        return scalar_on_host(x, scalar_class(x)[1])
     return scalar_array(x)
 
 
@@ -182,7 +200,7 @@ class Entry:
                     weak_dtype(x, dtype)
                 except DTypeError:
                     raise DTypeError(
-                        f"{name}: a Python integer must fit {dtype}, which it meets in the function; got {x} for"
+                        f"{name}: a Python integer must fit {dtype}, which it meets in the function; got {shown(x)} for"
                         f" {paths()[i]} [X3]"
                     ) from None
 
@@ -218,12 +236,12 @@ def _in_double(x: Any) -> Any:
     if type(x) is Tensor and is_weak(x):
         dtype = as_dtype("c128" if x.dtype.kind == "complex" else "f64")
         return convert(weak_source(x, dtype), dtype)
-    return np.asarray(x).astype(np.complex128 if type(x) is complex else np.float64)
+    return scalar_on_host(x, np.dtype(np.complex128 if type(x) is complex else np.float64))
 
 
 def is_scalar(x: Any) -> bool:
     """Whether a leaf is a Python scalar, or stands for one in the trace that calls."""
-    return isinstance(x, SCALARS) or (type(x) is Tensor and is_weak(x))
+    return type(x) in SCALARS or (type(x) is Tensor and is_weak(x))
 
 
 def stand_in(x: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, TypeAlias, final
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
-from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
+from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError, shown
 
 __all__ = [
     "DYNAMIC",
@@ -40,6 +40,8 @@ DYNAMIC: Final = -1
 _MAX_SIZE: Final = 1 << 62
 # numpy, which holds the values on the host, has no more.
 _MAX_RANK: Final = 64
+# Beyond any use, and Python does not write them out.
+_LONGEST: Final = 1024
 
 
 @final
@@ -296,7 +298,7 @@ def require(
       at ...
     """
     if not ok:
-        raised = error(f"{what}; got {got!r} [{label}]")
+        raised = error(f"{what}; got {shown(got)} [{label}]")
         raised.label = label
         raise raised
 
@@ -316,13 +318,15 @@ def require_dtype(ok: bool, label: str, what: str, got: object = None) -> None:
 def as_int(value: Any, what: str = "a size", label: str = "X1") -> int:
     """An exact Python int; floats, strings and traced values are refused rather than truncated."""
     if type(value) is int:
+        if value.bit_length() > _LONGEST:
+            require(False, label, f"{what} must have {_LONGEST} bits at most", value)
         return value
     if isinstance(value, bool) or (
         hasattr(value, "dtype") and getattr(value.dtype, "kind", "i") == "b"
     ):
         require(False, label, f"{what} must be an integer", value, DTypeError)
     try:
-        return operator.index(value)
+        return as_int(operator.index(value), what, label)
     except XlapyError:
         raise
     except TypeError:
@@ -363,7 +367,7 @@ def as_real(value: Any, what: str, label: str = "X1") -> float:
     if dtype is not None:
         real = getattr(value, "size", 0) == 1 and as_dtype(dtype).kind in ("int", "uint", "float")
     else:
-        real = isinstance(value, int | float) and not isinstance(value, bool)
+        real = isinstance(value, int | float) and type(value) is not bool
     require(real, label, f"{what} must be a real number", value, DTypeError)
     try:
         return float(value)

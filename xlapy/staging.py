@@ -15,7 +15,8 @@ import numpy as np
 from xlapy import tree
 from xlapy.backends.eager import common_placement, compile_checked, put
 from xlapy.backends.registry import current_backend
-from xlapy.errors import XlapyError
+from xlapy.dtypes import python_scalar
+from xlapy.errors import XlapyError, shown
 from xlapy.source import caller, hide_library_frames
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placed, Placement, Tensor, operators
@@ -33,6 +34,7 @@ __all__ = [
     "composite",
     "run",
     "scalar_class",
+    "scalar_on_host",
     "scalar_payload",
     "stage",
 ]
@@ -145,12 +147,13 @@ _nested: set[Any] = set()
 
 def scalar_payload(x: Any, dtype: np.dtype[Any], placement: Placement) -> Any:
     """A buffer of a Python scalar; those seen lately are kept."""
-    key = (type(x), x, dtype, placement) if x == x and x else (type(x), repr(x), dtype, placement)
+    plain = x == x and x and type(x) is not complex  # zeros have signs, also as parts
+    key = (type(x), x if plain else repr(x), dtype, placement)
     found = _scalars.get(key)
     if found is None:
         if len(_scalars) >= 1024:
             _scalars.pop(next(iter(_scalars)))
-        found = _scalars[key] = put(np.asarray(x).astype(dtype), placement).payload
+        found = _scalars[key] = put(scalar_on_host(x, dtype), placement).payload
     return found
 
 
@@ -165,6 +168,16 @@ for _bits in range(65):
         (1 << _bits) - 1 if _bits in (2, 4, 8, 16, 32, 64) else (1 << (_width - 1)) - 1
     )
 _BOOL, _S64, _U64, _F64, _C128 = (np.dtype(n) for n in ("bool", "i8", "u8", "f8", "c16"))
+
+
+def scalar_on_host(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A Python scalar as an array; an integer beyond every float, which only comparisons take, is infinite."""
+    if type(x) is int and dtype.kind not in "iu":
+        try:
+            x = float(x)
+        except OverflowError:
+            x = float("-inf") if x < 0 else float("inf")
+    return np.asarray(x).astype(dtype)
 
 
 def scalar_class(x: Any) -> tuple[Any, np.dtype[Any]]:
@@ -375,6 +388,7 @@ def _general(
         made = [operators["asarray"](x) if isinstance(x, list | tuple) else x for x in args[:count]]
         args = (*made, *args[count:])
     leaves, structure = tree.flatten(args[:count])
+    leaves = [_plain(x) for x in leaves]
     rest = args[count:]
     placement: Placement | None = None
     key: list[Any] = [structure]
@@ -438,6 +452,12 @@ def _general(
 
 
 _PYTHON_SCALARS: Final = (bool, int, float, complex)
+
+
+def _plain(x: Any) -> Any:
+    """A number of a class derived from Python's as one of Python's own; anything else itself."""
+    number = None if type(x) is Tensor else python_scalar(x)
+    return x if number is None else number
 
 
 def _builder_of(x: Tensor) -> XlaBuilder:
@@ -522,7 +542,9 @@ def _make(
         for i, (example, _) in classes.items():
             # The checks saw a number of the same sign and width.
             error.args = (
-                str(error.args[0]).replace(f"; got {example} [X3]", f"; got {leaves[i]} [X3]"),
+                str(error.args[0]).replace(
+                    f"; got {shown(example)} [X3]", f"; got {shown(leaves[i])} [X3]"
+                ),
             )
         raise annotate(error, name, specs, caller(2)) from None
     computation = eliminate_dead(builder.finish(values))

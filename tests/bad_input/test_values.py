@@ -268,3 +268,36 @@ def test_errors_name_the_operation() -> None:
 
 def f(x: Any) -> Any:
     return x
+
+
+@pytest.mark.parametrize("number", [2**5000, -(2**20000)], ids=["long", "too long to be written"])
+@pytest.mark.parametrize("dtype", ["pred", "s8", "f32", "f64", "c64"])
+def test_integers_that_no_float_holds(number: int, dtype: str) -> None:
+    x = xlapy.ones(3, dtype=dtype)
+    functions: dict[str, Callable[[Any], Any]] = {
+        "a sum": lambda x: x + number,
+        "a difference": lambda x: number - x,
+        "a function to floats": lambda x: xlapy.sin(number),
+        "a choice": lambda x: xlapy.where(x == x, number, x),
+        "an update": lambda x: x.at[0].set(number),
+        "an operation": lambda x: ops.select(x == x, number, x),
+        "full": lambda x: xlapy.full_like(x, number),
+        "an index": lambda x: x[number],
+        "an index in a list": lambda x: x[[number]],
+        "a size": lambda x: xlapy.zeros(number),
+        "an axis": lambda x: xlapy.sum(x, axis=number),
+        "a seed": lambda x: xlapy.random.key(number),
+        "a bound": lambda x: xlapy.fori_loop(0, number, lambda i, c: c, x),
+        "an exponent": lambda x: (x + 1) ** number,
+    }
+    for name, f in functions.items():
+        for way in (f, xlapy.compile(f)):
+            with pytest.raises(XlapyError) as found:
+                way(x)
+            assert len(str(found.value)) < 2500, name
+    with refused(DTypeError, "must fit"):
+        xlapy.compile(lambda x, n: x * n)(x, number)
+    # A comparison with integers is decided by the sign.
+    if dtype == "s8":
+        assert (x < number).tolist() == [number > 0] * 3
+    assert len(x[number if number < 0 else 0 :].tolist()) == 3

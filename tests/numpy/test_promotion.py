@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import numpy as np
@@ -188,3 +189,97 @@ def test_tuples_are_no_operands() -> None:
         xlapy.add(xlapy.ones(2), "a")
     with pytest.raises(DTypeError):
         xlapy.add(xlapy.ones(2), None)
+
+
+class Length(float):
+    """A number of a class derived from Python's."""
+
+
+Count = enum.IntEnum("Count", {"FEW": 3})
+
+
+@pytest.mark.parametrize(
+    "given, plain", [(Count.FEW, 3), (Length(0.5), 0.5)], ids=["integer", "float"]
+)
+@pytest.mark.parametrize("dtype", ["s8", "bf16", "f64"])
+def test_numbers_of_derived_classes_are_python_scalars(given: Any, plain: Any, dtype: str) -> None:
+    x = full(dtype)
+    functions: list[Any] = [
+        lambda x, n: x + n, lambda x, n: n - x, xlapy.add, xlapy.maximum, lambda x, n: xlapy.where(x > 0, n, x),
+        lambda x, n: xlapy.clip(x, n, n), lambda x, n: xlapy.full_like(x, n), lambda x, n: xlapy.asarray(n),
+        lambda x, n: xlapy.asarray([n, n]), lambda x, n: xlapy.sin(n), lambda x, n: x.astype("f64").at[0].set(n),
+    ]  # fmt: skip
+    for f in functions:
+        expected = f(x, plain)
+        found = [
+            f(x, given),
+            xlapy.compile(lambda x, f=f: f(x, given))(x),
+            xlapy.compile(f)(x, given),
+        ]
+        for y in found:
+            assert y.spec == expected.spec
+            np.testing.assert_array_equal(y.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.complex128, np.float32, np.int64])
+def test_numpys_scalars_are_arrays_everywhere(kind: Any) -> None:
+    # Some of them are of classes derived from Python's numbers.
+    number, spec = kind(0.5), xlapy.TensorSpec((), kind)
+    x = xlapy.asarray(np.ones(2, np.float32))
+    expected = (x * number).spec
+    for found in (
+        xlapy.compile(lambda n: n)(number),
+        xlapy.ops.neg(number),
+        xlapy.compile(lambda: number)(),
+        xlapy.fori_loop(0, 2, lambda i, c: c, number),
+        xlapy.vmap(lambda x: number)(x)[0],
+    ):
+        assert found.spec == spec
+    for scaled in (
+        xlapy.compile(lambda x, n: x * n)(x, number),
+        xlapy.compile(lambda n: x * n)(number),
+        xlapy.compile(lambda x: x * number)(x),
+        xlapy.vmap(lambda x, n: x * n, in_axes=(0, None))(x, number),
+    ):
+        assert scaled.spec == expected
+    if kind is not np.float32:
+        with pytest.raises(DTypeError, match="one element type"):
+            xlapy.ops.add(x, number)
+
+
+def test_the_highest_kind_says_what_integers_must_fit() -> None:
+    x = full("s8")
+    for f in (
+        lambda x: xlapy.clip(x, -300, 0.5),
+        lambda x: xlapy.clip(x, 0.5, 300),
+        lambda x: xlapy.where(x > 0, 0.5, x),
+    ):
+        for found in (f(x), xlapy.compile(f)(x)):
+            assert str(found.dtype) == "f32"
+
+
+@pytest.mark.parametrize("number", [2**31, 2**40, 2**100, 2**5000])
+def test_integers_beside_truth_values_must_fit_the_default_type(number: int) -> None:
+    x = full("pred")
+    for f in (lambda x: x + number, lambda x: number * x, lambda x: xlapy.where(x, number, x)):
+        for way in (f, xlapy.compile(f)):
+            with pytest.raises(DTypeError, match=r"must fit.*\[X3\]"):
+                way(x)
+
+
+def test_zeros_of_complex_numbers_keep_their_signs() -> None:
+    x = xlapy.ones(1, dtype="c64")
+    for number in (0.0 + 1j, complex(-0.0, 1), complex(1, 0.0), complex(1, -0.0)):
+        for f in (lambda x, n=number: xlapy.where(x == x, n, x), lambda x, n=number: xlapy.full_like(x, n),
+                  lambda x, n=number: xlapy.ops.select(x == x, n, x)):  # fmt: skip
+            for found in (f(x), xlapy.compile(f)(x)):
+                assert np.signbit(found.numpy().real)[0] == np.signbit(number.real)
+                assert np.signbit(found.numpy().imag)[0] == np.signbit(number.imag)
+
+
+@pytest.mark.parametrize("data", [[2**63], [2**63, -1], [[2**64 - 1], [-5]], [2**31], [2**100]])
+def test_large_integers_in_lists_are_refused(data: Any) -> None:
+    # numpy makes unsigned integers, floats or objects of them.
+    for f in (xlapy.asarray, lambda d: xlapy.ones(1) + d):
+        with pytest.raises(DTypeError, match=r"\[X\d\]"):
+            f(data)

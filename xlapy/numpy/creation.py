@@ -14,13 +14,13 @@ import numpy as np
 from xlapy.backends.base import Backend
 from xlapy.backends.eager import put
 from xlapy.backends.registry import backend_of, current_backend, get_backend
-from xlapy.dtypes import DType, as_dtype
-from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError
+from xlapy.dtypes import DType, as_dtype, python_scalar
+from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError, shown
 from xlapy.memory import require_memory
 from xlapy.specs import DYNAMIC, TensorSpec, TokenSpec, as_shape
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
-from xlapy.trace.builder import host_array
+from xlapy.trace.builder import host_array, scalar_array
 from xlapy.trace.mode import annotate, current_builder
 from xlapy.trace.zeros import constant_of
 
@@ -201,13 +201,10 @@ def _stacked(x: Any) -> Tensor:
 
 def _host_values(x: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
     """The values on the host, of a type given or of their own."""
+    number = python_scalar(x)
     if dtype is None:
-        if type(x) in _SCALARS:
-            from xlapy.trace.builder import scalar_array
-
-            return scalar_array(x)
-        return host_array(x)
-    if isinstance(x, bool | int | float | complex | list | tuple) and not isinstance(x, np.generic):
+        return host_array(x) if number is None else scalar_array(number)
+    if number is not None or isinstance(x, list | tuple):
         # Python numbers have no width of their own: they are taken as they are.
         try:
             found = np.asarray(x)
@@ -235,12 +232,12 @@ def require_fit(found: np.ndarray[Any, Any], dtype: DType) -> None:
         high = (1 << (dtype.bits - (dtype.kind == "int"))) - 1
         for extreme in (found.min(), found.max()):
             if not isinstance(extreme, int | np.integer) or not low <= int(extreme) <= high:
-                raise DTypeError(f"Python integers must fit {dtype}; got {extreme} [X3]")
+                raise DTypeError(f"Python integers must fit {dtype}; got {shown(extreme)} [X3]")
     elif found.dtype == object:
         try:
             found.astype(np.float64)
         except (TypeError, ValueError, OverflowError):
-            raise DTypeError(f"data must be numbers; got {found.flat[0]!r} [X1]") from None
+            raise DTypeError(f"data must be numbers; got {shown(found.flat[0])} [X1]") from None
 
 
 def copy(x: Any, /) -> Tensor:

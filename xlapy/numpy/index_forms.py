@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.errors import DTypeError, OutOfRangeError, TracingError
+from xlapy.errors import DTypeError, OutOfRangeError, TracingError, shown
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placed, Tensor
 from xlapy.trace.builder import host_array
@@ -119,7 +119,7 @@ def _part(p: Any) -> Any:
     if found is None or (found.dtype.kind not in "iub" and not as_dtype(found.dtype).integer):
         raise DTypeError(
             "an index must be of integers, slices, ellipsis, None, and arrays of integers or truth values; got"
-            f" {p!r} [X1]"
+            f" {shown(p)} [X1]"
         )
     return int(found) if found.ndim == 0 and found.dtype.kind != "b" else found
 
@@ -136,7 +136,9 @@ def _width(p: Any) -> int:
 def in_range(i: int, size: int, axis: int) -> int:
     """A place counted from the front, or an error that is an IndexError."""
     if not -size <= i < size:
-        raise OutOfRangeError(f"index must be in [{-size}, {size}) along axis {axis}; got {i} [X1]")
+        raise OutOfRangeError(
+            f"index must be in [{-size}, {size}) along axis {axis}; got {shown(i)} [X1]"
+        )
     return i + size if i < 0 else i
 
 

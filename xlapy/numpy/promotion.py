@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
-
-from xlapy.dtypes import DType, as_dtype, promote, weak_dtype
-from xlapy.errors import DTypeError
+from xlapy.dtypes import DType, as_dtype, promote, python_scalar, weak_dtype
+from xlapy.errors import DTypeError, shown
 from xlapy.specs import TensorSpec, broadcast_shapes
 from xlapy.tensor import Tensor, operators
 from xlapy.trace.builder import lift
@@ -72,9 +70,9 @@ def weak_value(x: Tensor) -> Any:
 
 def named(x: Any) -> Any:
     """What an error says of an operand: a Python scalar itself, or an array's spec."""
-    if type(x) is not Tensor:
-        return x
-    return weak_value(x) if is_weak(x) else x.spec
+    if type(x) is Tensor and not is_weak(x):
+        return x.spec
+    return shown(weak_value(x) if type(x) is Tensor else x)
 
 
 # --- one operand --------------------------------------------------------------------------------------------------
@@ -99,8 +97,7 @@ def _lifted(x: Any) -> Tensor:
     if isinstance(x, list | tuple):
         made: Tensor = operators["asarray"](x)  # tensors may be among the elements
         return made
-    # numpy's scalars are arrays here, though some of them derive from Python's numbers.
-    return lift(np.asarray(x) if isinstance(x, np.generic) else x)
+    return lift(x)
 
 
 def inexact_dtype(dtype: DType) -> DType:
@@ -117,8 +114,10 @@ def inexact(x: Any) -> Tensor:
         if type(spec) is TensorSpec:
             if spec.rank or not is_weak(x):
                 return x if spec.dtype.inexact else convert(x, inexact_dtype(spec.dtype))
+            weak_dtype(weak_value(x), _F32)  # must fit
             return convert(x, _C64 if spec.dtype.kind == "complex" else _F32)
-    elif type(x) in (bool, int):
+    elif isinstance(x, int):
+        weak_dtype(x, _F32)
         x = float(x)
     x = as_tensor(x)
     return convert(x, inexact_dtype(x.dtype))
@@ -225,6 +224,8 @@ def result_dtype(*xs: Any) -> DType:
             strong = x if strong is None else promote(strong, x)
         elif type(x) in _SCALARS:
             weak.append(x)
+        elif type(x) is not Tensor and python_scalar(x) is not None:
+            weak.append(python_scalar(x))
         else:
             t = x if type(x) is Tensor else _lifted(x)
             if is_weak(t):
@@ -232,9 +233,9 @@ def result_dtype(*xs: Any) -> DType:
             else:
                 strong = t.dtype if strong is None else promote(strong, t.dtype)
     if strong is None:
-        kinds = (bool, int, float, complex)
-        return as_dtype(max((type(w) for w in weak), key=kinds.index))
-    for w in weak:
+        return as_dtype(max((type(w) for w in weak), key=_SCALARS.index))
+    # The highest kind first: it says whether integers have to fit an integer type.
+    for w in sorted(weak, key=lambda w: _SCALARS.index(type(w)), reverse=True):
         strong = weak_dtype(w, strong)
     return strong
 
@@ -252,7 +253,10 @@ def operand(x: Any) -> Any:
         if type(x.placed.spec) is not TensorSpec:
             raise DTypeError(f"an operand must be an array; got {x.placed.spec} [X1]")
         return x
-    return x if type(x) in _SCALARS else _lifted(x)
+    if type(x) in _SCALARS:
+        return x
+    number = python_scalar(x)
+    return _lifted(x) if number is None else number
 
 
 def at_dtype(x: Any, dtype: DType) -> Tensor:
@@ -262,7 +266,7 @@ def at_dtype(x: Any, dtype: DType) -> Tensor:
             weak_dtype(weak_value(x), dtype)  # must fit
             x = weak_source(x, dtype)
         return convert(x, dtype)
-    if dtype.integer:
-        weak_dtype(x, dtype)
+    if dtype.integer or type(x) is int:
+        weak_dtype(x, dtype)  # must fit
     result: Tensor = constant_of(TensorSpec((), dtype), x)
     return result

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.dtypes import as_dtype
+from xlapy.dtypes import as_dtype, python_scalar
 from xlapy.specs import TensorSpec, as_axis, as_int, as_shape, require, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import host_array, scalar_array
@@ -85,8 +85,9 @@ def constant(value: Any, dtype: Any = None) -> Tensor:
     >>> constant([1, 2, 3])
     Tensor([1, 2, 3], s32[3])
     """
-    if isinstance(value, bool | int | float | complex):
-        array = scalar_array(value)
+    number = python_scalar(value)
+    if number is not None:
+        array = scalar_array(number)
     else:
         array = np.array(host_array(value))
     if dtype is not None:

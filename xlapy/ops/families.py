@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from xlapy.dtypes import DType, weak_dtype
+from xlapy.dtypes import DType, python_scalar, weak_dtype
 from xlapy.errors import ShapeError, XlapyError
 from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
@@ -194,13 +193,10 @@ def meet(
         raise annotate(error, name, [v.spec for v in (x, y) if type(v) is Tensor]) from None
 
 
-_SCALARS: Final = (bool, int, float, complex)
-
-
 def _as_tensors(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     # What has an element type of its own goes first: Python scalars take that.
     if type(x) is not Tensor and type(y) is not Tensor:
-        if isinstance(x, _SCALARS):
+        if python_scalar(x) is not None:
             y = lift(y, ())
         else:
             x = lift(x, ())
@@ -258,12 +254,12 @@ def beside(x: Any, other: Tensor) -> Tensor:
     constant of the whole shape; at once it stays a scalar, so that no array of that size is made.
     """
     spec = other.placed.spec
-    if type(spec) is TensorSpec and isinstance(x, _SCALARS):
+    number = python_scalar(x)
+    if type(spec) is TensorSpec and number is not None:
         builder = _builder_of(other)
         if builder is not None and not spec.dynamic and spec.rank and min(spec.shape) >= 0:
             # 0.0 == -0.0 and True == 1 == 1.0: the sign and the type are parts of the key.
-            sign = math.copysign(1.0, x) if type(x) is float else 1.0
-            array = _splat(spec, x, x.__class__.__name__, sign)
+            array = _splat(spec, number, _kind_of(number))
             made: Tensor = builder.record(lookup("constant"), (), {"value": array})
             return made
     return lift(x, (other,))
@@ -288,8 +284,13 @@ def _builder_of(x: Tensor) -> Any:
     return builder
 
 
+def _kind_of(x: bool | int | float | complex) -> str:
+    return type(x).__name__ if isinstance(x, int) else repr(x)
+
+
 @functools.lru_cache(maxsize=4096)
-def _splat(spec: TensorSpec, x: Any, kind: str, sign: float) -> Any:
+def _splat(spec: TensorSpec, x: Any, kind: str) -> Any:
+    del kind
     return np.broadcast_to(scalar_array(x, spec.dtype), spec.shape)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from xlapy.errors import XlapyError
+from xlapy.errors import XlapyError, shown
 from xlapy.source import Location, caller, locate
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def annotate(
     if op_name:
         message = f"{op_name}: {message}"
     if specs is not None:
-        message += f"\n  operands: {', '.join(map(str, specs)) or 'none'}"
+        found = [shown(s) if isinstance(s, int) else str(s) for s in specs]
+        message += f"\n  operands: {', '.join(found) or 'none'}"
     location: Location | None = locate(where if where is not None else caller(2))
     if location is not None:
         message += f"\n  at {location}"

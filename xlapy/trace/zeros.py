@@ -17,7 +17,7 @@ __all__ = ["constant_of", "is_splat", "shared_constant", "zeros_of"]
 
 
 @functools.lru_cache(maxsize=4096)
-def _splat(spec: TensorSpec, value: Any, sign: float = 1.0) -> np.ndarray[Any, Any]:
+def _splat(spec: TensorSpec, value: Any, sign: Any = 1.0) -> np.ndarray[Any, Any]:
     if not spec.is_static and DYNAMIC in spec.shape:
         raise ShapeError(f"a constant must have a known shape; got {spec} [X1]")
     with np.errstate(all="ignore"):
@@ -27,7 +27,11 @@ def _splat(spec: TensorSpec, value: Any, sign: float = 1.0) -> np.ndarray[Any, A
 def constant_of(spec: TensorSpec, value: bool | int | float | complex) -> Any:
     """A constant of a spec, every element being `value`; it takes no memory of its own."""
     # 0.0 == -0.0, so the sign is a part of the key.
-    sign = math.copysign(1.0, value) if type(value) is float else 1.0
+    sign: Any = 1.0
+    if isinstance(value, float):
+        sign = math.copysign(1.0, value)
+    elif isinstance(value, complex):
+        sign = repr(value)
     return shared_constant(_splat(spec, value, sign))
 
 
