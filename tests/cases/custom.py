@@ -11,6 +11,7 @@ from xlapy.specs import parse_spec
 PLAIN = {
     "has_side_effect": False, "backend_config": "{}", "api_version": 4, "called_computations": (),
     "operand_layouts": None, "result_layouts": None, "output_operand_aliases": (),
+    "extra_attributes": "{}",
 }  # fmt: skip
 
 
@@ -84,6 +85,7 @@ ERRORS: list[ErrorCase] = [
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), called_computations=(ADD, 1)), "I6"),
     ErrorCase("custom_call", F, custom("f", ("f32[3]",), output_operand_aliases=(((), 0, ()),)), "X2"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), output_operand_aliases=(((), 1, ()),)), "X2"),
+    ErrorCase("custom_call", F, custom("f", ("f32[2]",), extra_attributes="n = 1"), "X1", "dictionary"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), output_operand_aliases=(((), 0),)), "X2", "output_tuple"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",)) | {"results": ("f32[2]",)}, "X1"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), operand_layouts=((0,),)), "X1"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeAlias
+import re
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
-from xlapy.errors import BackendError
+from xlapy.errors import BackendError, UnsupportedOpError
 
 Client: TypeAlias = Any
 Device: TypeAlias = Any
@@ -18,8 +19,18 @@ Array: TypeAlias = np.ndarray[Any, Any]
 #: a shape and a numpy dtype, native byte order
 Signature: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 
+_NO_TARGET: Final = re.compile(
+    r"No registered implementation for (?:un)?typed custom call to (\S+)"
+)
+
 
 def fail(error: Exception, what: str) -> NoReturn:
     """Raise a `BackendError` for one of jaxlib's, without XLA's own stack traces; `what` must hold."""
     text = str(error).split("=== Source Location Trace")[0].strip()
+    missing = _NO_TARGET.search(text)
+    if missing:
+        raise UnsupportedOpError(
+            f"custom_call: XLA must have a handler of the target; got {missing[1]!r}; give it one with"
+            " ops.register_custom_call(name, handler=...) [X5]"
+        ) from None
     raise BackendError(f"{what}; got {text} [X5]") from None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, final
 
 from xlapy.backends.eager import common_placement, compile_checked, put
 from xlapy.backends.registry import get_backend
-from xlapy.errors import ArtifactError, DTypeError, XlapyError
-from xlapy.source import hide_library_frames
+from xlapy.errors import ArtifactError, DTypeError, UnsupportedOpError, XlapyError
+from xlapy.source import caller, hide_library_frames, locate
 from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import host_array, lift
@@ -18,7 +19,7 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead
-from xlapy.trace.stablehlo_reader import from_stablehlo_module
+from xlapy.trace.stablehlo_reader import Reader, from_stablehlo_module, refines
 
 __all__ = ["ImportedFunction", "from_stablehlo"]
 
@@ -33,22 +34,42 @@ class ImportedFunction:
     Attributes
     ----------
     computation : Computation
+        An error for a program over arrays of any size with an operation that needs to know them; such a program is
+        read anew for the sizes of the arguments, and runs nevertheless.
     """
 
-    def __init__(self, computation: Computation) -> None:
-        self.computation = computation
-        self.__name__ = computation.name
+    def __init__(
+        self, computation: Computation | None, any_size: AnySizeProgram | None = None
+    ) -> None:
+        self._computation = computation
+        self._any_size = any_size
         self._programs: dict[Any, Any] = {}
+        self._specs: tuple[Spec, ...]
+        self._results: tuple[Spec, ...]
+        if computation is not None:
+            self.__name__ = computation.name
+            self._specs, self._results = computation.parameter_specs, computation.result_specs
+        else:
+            assert any_size is not None
+            self.__name__, self._specs, self._results = any_size.signature
+
+    @property
+    def computation(self) -> Computation:
+        """The program, for transformations of one's own."""
+        if self._computation is None:
+            assert self._any_size is not None
+            self._computation = self._any_size.of_declared_sizes()
+        return self._computation
 
     @property
     def parameter_specs(self) -> tuple[Spec, ...]:
         """The specs of the arguments."""
-        return self.computation.parameter_specs
+        return self._specs
 
     @property
     def result_specs(self) -> tuple[Spec, ...]:
         """The specs of the results."""
-        return self.computation.result_specs
+        return self._results
 
     def __call__(self, *args: Any, backend: Any = None) -> Any:
         """Run the program.
@@ -70,9 +91,9 @@ class ImportedFunction:
             hide_library_frames(error)
             raise
 
-    def _call(self, args: tuple[Any, ...], backend: Any) -> Any:
-        specs = self.computation.parameter_specs
-        name = self.computation.name
+    def _call(self, args: Sequence[Any], backend: Any) -> Any:
+        specs = self._specs
+        name = self.__name__
         if len(args) != len(specs):
             raise DTypeError(
                 f"{name}: the program must get {len(specs)} arguments; got {len(args)} [X1]"
@@ -83,11 +104,15 @@ class ImportedFunction:
                 for x, s in zip(args, specs, strict=True)
             ]
             self._check(tensors)
+            if self._any_size is not None:
+                return self._any_size.of([t.spec for t in tensors])._call(tensors, backend)
             outs = bind(lookup("call"), *tensors, computation=self.computation)
             return outs[0] if len(outs) == 1 else outs
         placement = self._placement(args, backend)
         tensors = [self._tensor(x, s, placement) for x, s in zip(args, specs, strict=True)]
         self._check(tensors)
+        if self._any_size is not None:
+            return self._any_size.of([t.placed.spec for t in tensors])._call(tensors, backend)
         program = self._programs.get(placement)
         if program is None:
             program = self._programs[placement] = compile_checked(
@@ -117,14 +142,64 @@ class ImportedFunction:
         return put(_as_spec(x, spec), placement)
 
     def _check(self, tensors: Sequence[Tensor]) -> None:
-        for i, (t, spec) in enumerate(zip(tensors, self.computation.parameter_specs, strict=True)):
-            if t.placed.spec != spec:
+        for i, (t, spec) in enumerate(zip(tensors, self._specs, strict=True)):
+            if t.placed.spec != spec and not refines(t.placed.spec, spec):
                 raise DTypeError(
-                    f"{self.computation.name}: argument {i} must be {spec}; got {t.placed.spec} [X1]"
+                    f"{self.__name__}: argument {i} must be {spec}; got {t.placed.spec} [X1]"
                 )
 
     def __repr__(self) -> str:
-        return repr(self.computation)
+        if self._computation is None:
+            ins, outs = ", ".join(map(str, self._specs)), ", ".join(map(str, self._results))
+            return f"{self.__name__}({ins}) -> {outs}"
+        return repr(self._computation)
+
+
+#: programs of one for as many sizes are kept
+_KEPT: Final = 64
+
+
+@final
+class AnySizeProgram:
+    """A program over arrays of any size, which is read anew for each size."""
+
+    def __init__(self, module: Any, entry: str) -> None:
+        self._module = module
+        self._entry = entry
+        self._lock = threading.Lock()
+        self._known: dict[tuple[Spec, ...], ImportedFunction] = {}
+
+    @property
+    def signature(self) -> tuple[str, tuple[Spec, ...], tuple[Spec, ...]]:
+        """The name of the function, and the declared specs of its parameters and results."""
+        reader = Reader(self._module)
+        name = reader.entry_name(self._entry)
+        parameters, results = reader.signature(name)
+        return name, tuple(parameters), tuple(results)
+
+    def of_declared_sizes(self) -> Computation:
+        """The program as it stands."""
+        with self._lock:
+            return from_stablehlo_module(self._module, self._entry)
+
+    def of(self, specs: Sequence[Spec]) -> ImportedFunction:
+        """The program for arguments of some specs."""
+        key = tuple(specs)
+        with self._lock:
+            found = self._known.get(key)
+            if found is None:
+                if len(self._known) >= _KEPT:
+                    del self._known[next(iter(self._known))]
+                try:
+                    computation = from_stablehlo_module(self._module, self._entry, key)
+                except XlapyError as error:
+                    # It names the program's line, and has come of the arguments of this call.
+                    message = str(error.args[0]).replace("\n  at ", "\n  of the program: ")
+                    error.args = (f"{message}\n  at {locate(caller())}",)
+                    error.annotated = True
+                    raise
+                found = self._known[key] = ImportedFunction(computation)
+            return found
 
 
 def _as_spec(x: Any, spec: Spec) -> Any:
@@ -187,7 +262,16 @@ def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> Imported
 
         return ImportedFunction(read_quantized(_jaxlib.read(spelled_as_floats(given)), entry))
     module = _jaxlib.read(given)
-    return ImportedFunction(from_stablehlo_module(module, entry))
+    reader = Reader(module)
+    if not reader.is_any_size(reader.entry_name(entry)):
+        return ImportedFunction(from_stablehlo_module(module, entry))
+    any_size = AnySizeProgram(module, entry)
+    try:
+        return ImportedFunction(any_size.of_declared_sizes(), any_size)
+    except UnsupportedOpError:
+        raise
+    except XlapyError:  # which an operation gives that needs to know sizes
+        return ImportedFunction(None, any_size)
 
 
 def read_program(program: str | bytes | bytearray | Path) -> str | bytes:

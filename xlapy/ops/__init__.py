@@ -1,7 +1,9 @@
 """Every operation of XLA: one record each, and a public function beside it."""
 
+import xlapy.ops.approximate_top_k
 import xlapy.ops.bitcasts
 import xlapy.ops.internal
+import xlapy.ops.shape_calls
 from xlapy.ops import shaping, spellings
 from xlapy.ops.accuracy import (
     ResultAccuracy,

@@ -53,7 +53,8 @@ def write_call(writer: Writer, instruction: Any) -> None:
 def read_call(reader: Reader, operation: Any) -> Any:
     """A call of a function of the module."""
     name = reader.text(operation, "callee").lstrip("@").strip('"')
-    return bind(call_op, *reader.operands(operation), computation=reader.function(name))
+    operands = reader.operands(operation)
+    return bind(call_op, *operands, computation=reader.function(name, operands))
 
 
 def kernel_call(*arrays: Array, computation: Run, out: Any) -> tuple[Any, ...]:
@@ -179,10 +180,11 @@ def write_composite_call(writer: Writer, instruction: Any) -> None:
 def read_composite_call(reader: Reader, operation: Any) -> Any:
     """The decomposition is a function of the module."""
     function = reader.text(operation, "decomposition").lstrip("@").strip('"')
+    operands = reader.operands(operation)
     return bind(
         composite_call_op,
-        *reader.operands(operation),
-        decomposition=reader.function(function),
+        *operands,
+        decomposition=reader.function(function, operands),
         name=STRING.parse(reader.attribute(operation, "name")),
         composite_attributes=reader.text(operation, "composite_attributes", "{}"),
         version=Optional(I32, 0).parse(reader.attribute(operation, "version")),

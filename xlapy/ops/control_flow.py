@@ -75,13 +75,21 @@ def kernel_while(*state: Any, cond: Run, body: Run, out: Any) -> tuple[Any, ...]
     return state
 
 
+def _handed_on(operation: Any) -> list[bool]:
+    """Which of its arguments the body of a loop gives back as they are."""
+    block = operation.regions[1].blocks[0]
+    last = block.operations[len(block.operations) - 1].operation
+    return [a == r for a, r in zip(block.arguments, last.operands, strict=False)]
+
+
 def read_while(reader: Reader, operation: Any) -> Any:
     """Outer values that the regions use are handed through the loop."""
     operands = reader.operands(operation)
     count = len(operands)
     captures = Captures(operands)
-    cond, cond_captured = reader.region(operation, 0, "cond")
-    body, body_captured = reader.region(operation, 1, "body")
+    same = _handed_on(operation)
+    cond, cond_captured = reader.region(operation, 0, "cond", operands, same)
+    body, body_captured = reader.region(operation, 1, "body", operands, same)
     # An operand may change from round to round, so a captured value needs a place of its own.
     cond_taken = [*range(count), *captures.positions(cond_captured, count)]
     body_taken = [*range(count), *captures.positions(body_captured, count)]

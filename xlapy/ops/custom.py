@@ -8,9 +8,18 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.errors import BackendError, ConstraintError, DTypeError, UnsupportedOpError
-from xlapy.specs import Spec, TensorSpec, TokenSpec, TupleSpec, parse_spec, require, require_dtype
+from xlapy.specs import (
+    DYNAMIC,
+    Spec,
+    TensorSpec,
+    TokenSpec,
+    TupleSpec,
+    parse_spec,
+    require,
+    require_dtype,
+)
 from xlapy.trace.builder import lift
-from xlapy.trace.codecs import BOOL, I32, STRING, Optional, quote
+from xlapy.trace.codecs import BOOL, I32, I64_MATRIX, STRING, Optional, quote
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
@@ -35,6 +44,15 @@ Layout = tuple[int, ...]
 
 #: how custom calls are read that spell an operation which StableHLO lacks, by their targets
 _target_readers: Final[dict[str, Callable[..., Any]]] = {}
+#: what stands for custom calls of programs over arrays of any size, once the sizes are known
+_sized_readers: Final[dict[str, Callable[..., Any]]] = {}
+#: the attributes that have parameters of their own
+_OWN: Final = frozenset({
+    "api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts",
+    "output_operand_aliases", "result_layouts",
+})  # fmt: skip
+#: what compilers say to each other, which is not the call's
+_PASSING: Final = ("jax.", "mhlo.", "sdy.", "tf.", "xla.")
 _CONFIG: Final = "mhlo.backend_config"
 #: targets whose typed attributes XLA looks for there
 _CONFIGURED_APART: Final = frozenset({"ApproxTopK", "PartialReduce"})
@@ -53,6 +71,7 @@ def infer_custom_call(
     operand_layouts: tuple[Layout, ...] | None,
     result_layouts: tuple[Layout, ...] | None,
     output_operand_aliases: tuple[tuple[tuple[int, ...], int, tuple[int, ...]], ...],
+    extra_attributes: str,
 ) -> tuple[Spec, ...]:
     """I2 to I7 are the parameters; X1 that layouts and aliases fit operands and results; X2 that it is no operation."""
     ok = type(call_target_name) is str and bool(call_target_name)
@@ -60,6 +79,10 @@ def infer_custom_call(
     require(
         call_target_name not in _target_readers, "X2", "call_target_name must not be that of an operation in xlapy.ops",
         call_target_name,
+    )  # fmt: skip
+    require(
+        type(extra_attributes) is str and is_dictionary(extra_attributes), "X1",
+        "extra_attributes must be a dictionary's text", extra_attributes,
     )  # fmt: skip
     require_dtype(
         type(has_side_effect) is bool, "I3", "has_side_effect must be a bool", has_side_effect
@@ -153,7 +176,8 @@ def write_custom_call(writer: Writer, instruction: Any) -> None:
             for o, i, t in p["output_operand_aliases"]
         ]
         attributes.append(f"output_operand_aliases = [{', '.join(aliases)}]")
-    writer.line("stablehlo.custom_call", instruction, ", ".join(attributes), discardable=apart)
+    extra = ", ".join(filter(None, (apart, p["extra_attributes"].strip()[1:-1])))
+    writer.line("stablehlo.custom_call", instruction, ", ".join(attributes), discardable=extra)
 
 
 def layout_text(layout: Layout) -> str:
@@ -165,12 +189,33 @@ def register_target_reader(target: str, read: Callable[..., Any]) -> None:
     _target_readers[target] = read
 
 
+def register_sized_reader(target: str, read: Callable[..., Any]) -> None:
+    """Say what stands for the custom calls of a target where sizes are known; `read` gives None where they are not."""
+    _sized_readers[target] = read
+
+
 def read_custom_call(reader: Reader, operation: Any) -> Any:
     """One result that is a tuple, as HLO has it, stands for several."""
     target = STRING.parse(reader.attribute(operation, "call_target_name"))
     if target in _target_readers:
         return _target_readers[target](reader, operation)
+    if target in _sized_readers:
+        found = _sized_readers[target](reader, operation)
+        if found is not None:
+            return found
+    operands = reader.operands(operation)
     specs = tuple(reader.result_specs(operation))
+    extra = {
+        key: reader.text(operation, key)
+        for key in operation.attributes
+        if key not in _OWN and not key.startswith(_PASSING)
+    }
+    given = _layouts(reader, operation, "operand_layouts")
+    sized = _sized(reader, operands, specs, extra)
+    if sized is not None:
+        specs, kept = sized
+        given = None if given is None else tuple(given[i] for i in kept)
+        operands = [operands[i] for i in kept]
     packed = len(specs) == 1 and type(specs[0]) is TupleSpec
     results = specs[0].elements if packed else specs  # type: ignore[union-attr]
     version = Optional(I32, 1).parse(reader.attribute(operation, "api_version")) or 1
@@ -185,7 +230,7 @@ def read_custom_call(reader: Reader, operation: Any) -> Any:
     called = reader.text(operation, "called_computations", "[]")
     outs = bind(
         custom_call_op,
-        *reader.operands(operation),
+        *operands,
         call_target_name=target,
         results=tuple(results),
         has_side_effect=BOOL.parse(reader.attribute(operation, "has_side_effect")),
@@ -195,11 +240,38 @@ def read_custom_call(reader: Reader, operation: Any) -> Any:
             reader.function(name.lstrip("@").strip('"'))
             for name in split_text(called.strip()[1:-1])
         ),
-        operand_layouts=_layouts(reader, operation, "operand_layouts"),
+        operand_layouts=given,
         result_layouts=_layouts(reader, operation, "result_layouts"),
         output_operand_aliases=_aliases(reader.text(operation, "output_operand_aliases", "[]")),
+        extra_attributes=f"{{{', '.join(f'{key} = {value}' for key, value in extra.items())}}}",
     )
     return bind(lookup("tuple"), *outs) if packed else outs
+
+
+_SHAPES: Final = "indices_of_shape_operands"
+
+
+def _sized(
+    reader: Reader, operands: Sequence[Any], specs: Sequence[Spec], extra: dict[str, str]
+) -> tuple[tuple[Spec, ...], list[int]] | None:
+    """The results of operands that are shapes, and the other operands, which are those of the library's function."""
+    if _SHAPES not in extra:
+        return None
+    positions = [i for row in I64_MATRIX.from_text(extra[_SHAPES]) for i in row]
+    ok = len(positions) == len(specs) and all(0 <= i < len(operands) for i in positions)
+    require(ok, "X1", f"{_SHAPES} must be an operand for each of {len(specs)} results", positions)
+    if not any(type(s) is TensorSpec and DYNAMIC in s.shape for s in specs):
+        found: list[Any] = [s.shape if type(s) is TensorSpec else () for s in specs]
+    else:
+        found = [reader.sizes(operands[i]) for i in positions]
+    if None in found:
+        return None
+    del extra[_SHAPES]
+    results: list[Spec] = [
+        s.with_shape(shape) if type(s) is TensorSpec else s
+        for s, shape in zip(specs, found, strict=True)
+    ]
+    return tuple(results), [i for i in range(len(operands)) if i not in positions]
 
 
 def _layouts(reader: Reader, operation: Any, name: str) -> tuple[Layout, ...] | None:
@@ -228,6 +300,15 @@ def _ints(text: str) -> tuple[int, ...]:
 
 #: what the interpreter runs, by target: ``function(*arrays, out, attributes)``
 _functions: Final[dict[str, Callable[..., Any]]] = dict(LIBRARY)
+
+
+#: those that call computations: ``function(*arrays, out, attributes, called)``
+_computing: Final[dict[str, Callable[..., Any]]] = {}
+
+
+def register_computing_call(name: str, function: Callable[..., Any]) -> None:
+    """Say what the interpreter runs for a target of XLA's that calls computations."""
+    _computing[name] = _functions[name] = function
 
 
 def register_custom_call(
@@ -311,6 +392,8 @@ def kernel_custom_call(
     results: tuple[Spec, ...],
     backend_config: str,
     api_version: int,
+    called_computations: tuple[Any, ...],
+    extra_attributes: str,
     out: Any,
     **_: Any,
 ) -> tuple[Any, ...]:
@@ -322,6 +405,10 @@ def kernel_custom_call(
             " ops.register_custom_call(name, function) [X5]"
         )
     attributes = attributes_of(backend_config, api_version)
+    attributes |= attributes_of(extra_attributes, TYPED)
+    if _computing.get(call_target_name) is function:
+        found = function(*arrays, out=out, attributes=attributes, called=called_computations)
+        return checked(found, results, f"custom_call {call_target_name!r}")
     if LIBRARY.get(call_target_name) is not function:
         return checked(
             function(*arrays, out=out, attributes=attributes),
@@ -379,6 +466,7 @@ def custom_call(
     operand_layouts: Sequence[Sequence[int]] | None = None,
     result_layouts: Sequence[Sequence[int]] | None = None,
     output_operand_aliases: Sequence[Any] | Mapping[int, int] = (),
+    extra_attributes: str | Mapping[str, Any] | None = None,
 ) -> Any:
     """Call a function of a library by its name.
 
@@ -402,6 +490,8 @@ def custom_call(
         How the function wants each array: its dimensions from minor to major. Both or neither.
     output_operand_aliases : sequence of (output_tuple_indices, operand_index, operand_tuple_indices), or mapping
         Results that are written over operands; a mapping is from results to operands.
+    extra_attributes : str or mapping, optional
+        What the call says besides, for programs that other compilers read; as `backend_config` in version 4.
 
     Returns
     -------
@@ -458,6 +548,11 @@ def custom_call(
         operand_layouts=_normal_layouts(operand_layouts),
         result_layouts=_normal_layouts(result_layouts),
         output_operand_aliases=tuple((tuple(a), b, tuple(c)) for a, b, c in aliases),
+        extra_attributes=(
+            extra_attributes
+            if isinstance(extra_attributes, str)
+            else dictionary_text(extra_attributes or {})
+        ),
     )
     return outs[0] if single else outs
 

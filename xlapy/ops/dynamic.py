@@ -33,6 +33,7 @@ from .rules import broadcast_leading, linear, zero, zeros_of
 from .varying import (
     SIZE,
     checked,
+    known_shape,
     known_values,
     lift_sizes,
     read_result,
@@ -354,9 +355,12 @@ def batch_dynamic_reshape(
 
 def read_dynamic_reshape(reader: Reader, operation: Any) -> Any:
     """The shape stands in the result's type."""
-    return bind(
-        dynamic_reshape_op, *reader.operands(operation), result=read_result(reader, operation)
-    )
+    x, output_shape = reader.operands(operation)
+    result = read_result(reader, operation)
+    shape = known_shape(reader, output_shape, result) if x.spec.is_static else None
+    if shape is not None:
+        return bind(lookup("reshape"), x, shape=shape)
+    return bind(dynamic_reshape_op, x, output_shape, result=result)
 
 
 dynamic_reshape_op: Op = register(Op(

@@ -37,6 +37,7 @@ from .varying import (
     checked,
     derivatives_of_composition,
     element,
+    known_amounts,
     known_values,
     read_result,
     require_bounds,
@@ -172,12 +173,13 @@ def read_dynamic_conv(reader: Reader, operation: Any) -> Any:
     """The sizes stand in the result's type."""
     params = read_window(reader, operation)
     del params["padding"]
-    return bind(
-        dynamic_conv_op,
-        *reader.operands(operation),
-        result=read_result(reader, operation),
-        **params,
-    )
+    lhs, rhs, padding = reader.operands(operation)
+    result = read_result(reader, operation)
+    known = known_amounts(reader, lhs, (padding,), result)
+    if known is not None and rhs.spec.is_static:
+        pairs = tuple(zip(known[0][::2], known[0][1::2], strict=True))
+        return bind(lookup("convolution"), lhs, rhs, padding=pairs, **params)
+    return bind(dynamic_conv_op, lhs, rhs, padding, result=result, **params)
 
 
 dynamic_conv_op: Op = register(Op(

@@ -35,6 +35,7 @@ from .varying import (
     checked,
     composed_derivatives,
     element,
+    known_shape,
     lift_sizes,
     read_result,
     require_bounds,
@@ -137,12 +138,12 @@ def read_dynamic_broadcast_in_dim(reader: Reader, operation: Any) -> Any:
         "broadcast_dimensions", "known_expanding_dimensions", "known_nonexpanding_dimensions"
     )  # fmt: skip
     dims = {name: I64_ARRAY.parse(reader.attribute(operation, name)) for name in names}
-    return bind(
-        dynamic_broadcast_in_dim_op,
-        *reader.operands(operation),
-        result=read_result(reader, operation),
-        **dims,
-    )
+    x, sizes = reader.operands(operation)
+    result = read_result(reader, operation)
+    shape = known_shape(reader, sizes, result) if x.spec.is_static else None
+    if shape is not None:
+        return bind(lookup("broadcast_in_dim"), x, shape=shape, broadcast_dimensions=dims[names[0]])
+    return bind(dynamic_broadcast_in_dim_op, x, sizes, result=result, **dims)
 
 
 dynamic_broadcast_in_dim_op: Op = register(Op(
@@ -257,12 +258,13 @@ def compose_dynamic_iota(output_shape: Any, *, iota_dimension: int, result: Tens
 
 def read_dynamic_iota(reader: Reader, operation: Any) -> Any:
     """The shape and element type stand in the result's type."""
-    return bind(
-        dynamic_iota_op,
-        *reader.operands(operation),
-        iota_dimension=I64.parse(reader.attribute(operation, "iota_dimension")),
-        result=read_result(reader, operation),
-    )
+    (sizes,) = reader.operands(operation)
+    result = read_result(reader, operation)
+    dimension = I64.parse(reader.attribute(operation, "iota_dimension"))
+    shape = known_shape(reader, sizes, result)
+    if shape is not None:
+        return bind(lookup("iota"), shape=shape, dtype=result.dtype, iota_dimension=dimension)
+    return bind(dynamic_iota_op, sizes, iota_dimension=dimension, result=result)
 
 
 dynamic_iota_op: Op = register(Op(

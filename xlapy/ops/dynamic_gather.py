@@ -36,6 +36,7 @@ from .varying import (
     checked,
     composed_derivatives,
     element,
+    known_amounts,
     lift_sizes,
     read_result,
     require_bounds,
@@ -189,13 +190,14 @@ def _clamped(x: TensorSpec, start_indices: Any, slice_sizes: Any, params: dict[s
 
 def read_dynamic_gather(reader: Reader, operation: Any) -> Any:
     """The shape stands in the result's type."""
-    return bind(
-        dynamic_gather_op,
-        *reader.operands(operation),
-        result=read_result(reader, operation),
-        indices_are_sorted=BOOL.parse(reader.attribute(operation, "indices_are_sorted")),
-        **DIMENSION_NUMBERS.parse(reader.attribute(operation, "dimension_numbers")),
-    )
+    x, start_indices, slice_sizes = reader.operands(operation)
+    result = read_result(reader, operation)
+    params = DIMENSION_NUMBERS.parse(reader.attribute(operation, "dimension_numbers"))
+    params["indices_are_sorted"] = BOOL.parse(reader.attribute(operation, "indices_are_sorted"))
+    known = known_amounts(reader, x, (slice_sizes,), result)
+    if known is not None and start_indices.spec.is_static:
+        return bind(lookup("gather"), x, start_indices, slice_sizes=known[0], **params)
+    return bind(dynamic_gather_op, x, start_indices, slice_sizes, result=result, **params)
 
 
 def write_dynamic_gather(writer: Any, instruction: Any) -> None:

@@ -23,6 +23,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo_reader import Reader
 
+from .forms import part, reshaped
 from .indexing import kernel_slice, sliced_size
 from .joining import infer_pad, kernel_pad, require_array
 from .varying import (
@@ -31,6 +32,7 @@ from .varying import (
     checked,
     composed_derivatives,
     element,
+    known_amounts,
     known_values,
     lift_sizes,
     read_result,
@@ -195,13 +197,36 @@ def _padded(actual: Sequence[Any], amounts: Sequence[Any], d: int) -> Any:
     return bind(add, bind(add, low, actual[d]), bind(add, bind(mul, gaps, interior), high))
 
 
-def _reader(name: str) -> Any:
-    """A reader for operations whose parameter `result` stands in the result's type, and that have no other."""
+def read_real_dynamic_slice(reader: Reader, operation: Any) -> Any:
+    """A slice of known sizes is a dynamic_slice; it is known by limits that are the starts and these sizes together."""
+    x, starts, _, strides = reader.operands(operation)
+    result = read_result(reader, operation)
+    if known_amounts(reader, x, (strides,), result) == [(1,) * x.spec.rank]:
+        maker = operation.operands[2].owner
+        if getattr(maker, "name", "") == "stablehlo.add":
+            a, b = maker.operands
+            start = operation.operands[1]
+            sizes = reader.sizes(reader.values[b if a == start else a]) if start in (a, b) else None
+            if sizes is not None and reader.sizes(starts) is None:
+                places = [reshaped(part(starts, d), ()) for d in range(x.spec.rank)]
+                return bind(lookup("dynamic_slice"), x, *places, slice_sizes=sizes)
+    return _read_slice(reader, operation)
+
+
+def _reader(name: str, static: str, names: Sequence[str]) -> Any:
+    """A reader for operations whose parameter `result` stands in the result's type.
+
+    Their last operands are the parameters `names` of the operation `static`.
+    """
 
     def read(reader: Reader, operation: Any) -> Any:
-        return bind(
-            lookup(name), *reader.operands(operation), result=read_result(reader, operation)
-        )
+        operands = reader.operands(operation)
+        result = read_result(reader, operation)
+        count = len(operands) - len(names)
+        known = known_amounts(reader, operands[0], operands[count:], result)
+        if known is not None:
+            return bind(lookup(static), *operands[:count], **dict(zip(names, known, strict=True)))
+        return bind(lookup(name), *operands, result=result)
 
     return read
 
@@ -213,7 +238,9 @@ dynamic_pad_op = register(Op(
     hlo=Hlo(
         "stablehlo.dynamic_pad",
         write=write_with_result("stablehlo.dynamic_pad"),
-        read=_reader("dynamic_pad"),
+        read=_reader(
+            "dynamic_pad", "pad", ("edge_padding_low", "edge_padding_high", "interior_padding")
+        ),
         decomposition=compose_dynamic_pad,
     ),
     kernel=kernel_dynamic_pad,
@@ -275,6 +302,10 @@ def dynamic_pad(
 
 
 # --- real_dynamic_slice ---------------------------------------------------------------------------
+
+_read_slice = _reader(
+    "real_dynamic_slice", "slice", ("start_indices", "limit_indices", "strides")
+)  # fmt: skip
 
 
 def infer_real_dynamic_slice(
@@ -355,7 +386,7 @@ real_dynamic_slice_op = register(Op(
     hlo=Hlo(
         "stablehlo.real_dynamic_slice",
         write=write_with_result("stablehlo.real_dynamic_slice"),
-        read=_reader("real_dynamic_slice"),
+        read=read_real_dynamic_slice,
         decomposition=compose_real_dynamic_slice,
     ),
     kernel=kernel_real_dynamic_slice,

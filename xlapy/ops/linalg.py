@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, require, require_dtype, require_shape
+from xlapy.specs import DYNAMIC, TensorSpec, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import BOOL, Enum
@@ -37,7 +38,12 @@ def _require_inexact(x: Any, label: str, what: str) -> None:
     require_array(x, label, what)
     if not x.dtype.inexact:
         require_dtype(False, label, f"{what} must be of kind float or complex", x)
-    require_shape(x.is_static, "X1", f"the sizes of {what} must be known and not vary", x)
+    require_shape(not x.dynamic, "X1", f"the sizes of {what} must not vary", x)
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether sizes are or may be the same."""
+    return len(one) == len(other) and all(n == m or DYNAMIC in (n, m) for n, m in zip(one, other))
 
 
 def _require_bool(value: Any, label: str, name: str) -> None:
@@ -57,7 +63,7 @@ def infer_cholesky(a: TensorSpec, *, lower: bool) -> TensorSpec:
     _require_inexact(a, "I1", "a")
     _require_bool(lower, "I2", "lower")
     require_shape(a.rank >= 2, "C2", "a must have at least two dimensions", a)
-    require_shape(a.shape[-2] == a.shape[-1], "C3", "the matrices must be square", a)
+    require_shape(_alike(a.shape[-2:-1], a.shape[-1:]), "C3", "the matrices must be square", a)
     return a
 
 
@@ -174,10 +180,12 @@ def infer_triangular_solve(
         "a and b must have two or more dimensions, both alike",
         (a, b),
     )
-    require_shape(a.shape[:-2] == b.shape[:-2], "C3", "a and b must be of one batch shape", (a, b))
-    require_shape(a.shape[-2] == a.shape[-1], "C3", "the matrices a must be square", a)
+    same = _alike(a.shape[:-2], b.shape[:-2])
+    require_shape(same, "C3", "a and b must be of one batch shape", (a, b))
+    require_shape(_alike(a.shape[-2:-1], a.shape[-1:]), "C3", "the matrices a must be square", a)
+    rows = b.shape[-2 if left_side else -1]
     require_shape(
-        b.shape[-2 if left_side else -1] == a.shape[-1],
+        _alike((rows,), a.shape[-1:]),
         "C3",
         f"b must have as many {'rows' if left_side else 'columns'} as a",
         (a, b),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.specs import TensorSpec, as_int, require, require_dtype, require_shape
+from xlapy.specs import DYNAMIC, TensorSpec, as_int, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation, lift
 from xlapy.trace.codecs import BOOL, I64, Optional
@@ -357,10 +357,11 @@ def infer_top_k(operand: TensorSpec, *, k: int, largest: bool) -> tuple[TensorSp
     """X1 to X3; CHLO states no labels."""
     require_array(operand, "I1")
     require_dtype(operand.dtype.kind != "complex", "X1", "the operand must have an order", operand)
-    require(operand.is_static, "X1", "the sizes must be known", operand)
+    require(not operand.dynamic, "X1", "the sizes must be known and not vary", operand)
     require_shape(operand.rank > 0, "X2", "the operand must have a dimension", operand)
     size = operand.shape[-1]
-    require(type(k) is int and 0 <= k <= size, "X3", f"k must be in [0, {size}]", k)
+    ok = type(k) is int and k >= 0 and (k <= size or size == DYNAMIC)
+    require(ok, "X3", f"k must be in [0, {size}]", k)
     shape = (*operand.shape[:-1], k)
     return operand.with_shape(shape), TensorSpec(shape, "s32")
 

@@ -219,6 +219,26 @@ def read_result(reader: Reader, operation: Any) -> TensorSpec:
     return spec
 
 
+def known_shape(reader: Reader, sizes: Any, result: TensorSpec) -> Ints | None:
+    """The shape of a declared result of any size, where its sizes follow from those of the arguments."""
+    if DYNAMIC not in result.shape:
+        return None
+    found = reader.sizes(sizes)
+    if found is not None:
+        require_shape(min(found, default=0) >= 0, "X3", "sizes must not be negative", found)
+    return found
+
+
+def known_amounts(
+    reader: Reader, x: Any, amounts: Sequence[Any], result: TensorSpec
+) -> list[Ints] | None:
+    """As `known_shape`, of amounts that say what becomes of an array's sizes."""
+    if DYNAMIC not in result.shape or not x.spec.is_static:
+        return None
+    found = [reader.sizes(a) for a in amounts]
+    return None if None in found else [f for f in found if f is not None]
+
+
 def result_of(dtype: Any, sizes: Any, are_dynamic: Sequence[bool] | None) -> TensorSpec:
     """The spec of a result from its sizes or bounds."""
     shape = as_shape(sizes)

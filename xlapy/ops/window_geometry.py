@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, as_ints, require
+from xlapy.specs import DYNAMIC, TensorSpec, as_ints, require
 from xlapy.trace.codecs import I64_ARRAY, I64_MATRIX
 from xlapy.trace.computation import Computation, Value
 from xlapy.trace.stablehlo import Writer
@@ -87,9 +87,9 @@ class Window:
         return tuple(p[1] for p in self.padding)
 
     def counts(self, shape: Sequence[int]) -> Ints:
-        """How many places the window has on an array (C15)."""
+        """How many places the window has on an array (C15); unknown along sizes that are."""
         return tuple(
-            window_count(n, *each)
+            n if n == DYNAMIC else window_count(n, *each)
             for n, *each in zip(
                 shape,
                 self.sizes,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.specs import TensorSpec, require, require_dtype, require_shape
+from xlapy.specs import DYNAMIC, TensorSpec, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import jvp_computation
 from xlapy.trace.builder import as_computation, lift, trace
@@ -73,10 +73,15 @@ def infer_select_and_scatter(
         init_value,
     )
     window = require_window(params, operand.rank, _LABELS)
-    require(operand.is_static and source.is_static, "X1", "the sizes must be known", operand)
+    vary = bool(operand.dynamic or source.dynamic)
+    require(not vary, "X1", "the sizes must be known and not vary", operand)
     counts = window.counts(operand.shape)
     require_shape(
-        source.shape == counts, "C2", f"source must have the shape {counts} of the places", source
+        source.rank == operand.rank
+        and all(n == m or DYNAMIC in (n, m) for n, m in zip(source.shape, counts, strict=True)),
+        "C2",
+        f"source must have the shape {counts} of the places",
+        source,
     )
     scalar = TensorSpec((), dtype)
     require_computation(select, [scalar, scalar], "I7", "C9", "select")
@@ -107,9 +112,9 @@ def kernel_select_and_scatter(
     window = Window.of(params)
     counts = source.shape
     if not source.size:
-        return np.full(out.shape, init_value, operand.dtype)
+        return np.full(operand.shape, init_value, operand.dtype)
     padded = window.padded(operand, np.zeros((), operand.dtype))
-    inside = window.is_element(out.shape) if window.has_padding else None
+    inside = window.is_element(operand.shape) if window.has_padding else None
     offsets = list(window.offsets())
     # Which element of the window is selected; none as long as all were padding.
     none = len(offsets)
@@ -130,7 +135,7 @@ def kernel_select_and_scatter(
         chosen = number == k
         view = totals[window.slices(offset, counts)]
         _put_where(view, on_arrays(scatter, [view, source])[0], chosen)
-    return _elements(totals, init_value, out.shape, window)
+    return _elements(totals, init_value, operand.shape, window)
 
 
 def _put_where(target: Array, values: Any, mask: Array) -> None:

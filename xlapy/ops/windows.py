@@ -50,7 +50,7 @@ def infer_reduce_window(
     x = inputs[0]
     window = require_window(params, x.rank, _LABELS)
     require_fold(body, [i.dtype for i in inputs], "I8", "C13")
-    require(x.is_static, "X1", "the sizes must be known", x)
+    require(not any(i.dynamic for i in inputs), "X1", "the sizes must be known and not vary", x)
     shape = window.counts(x.shape)
     return tuple([i.with_shape(shape) for i in inputs])
 
@@ -70,8 +70,10 @@ def kernel_reduce_window(*arrays: Array, body: Any, out: Any, **params: Any) -> 
         name = body_name(body.computation)
         x, init = arrays
         if name in UFUNCS and is_exact(name, x.dtype):
-            return (_fold_windows(name, x, init, window, out[0]),)
-    return _fold_windows_by_body(arrays[:count], arrays[count:], body, window, out[0].shape)
+            made = out[0].with_shape(window.counts(x.shape))
+            return (_fold_windows(name, x, init, window, made),)
+    counts = window.counts(arrays[0].shape)
+    return _fold_windows_by_body(arrays[:count], arrays[count:], body, window, counts)
 
 
 def _fold_windows(name: str, x: Array, init: Array, window: Window, out: TensorSpec) -> Array:

@@ -16,6 +16,7 @@ from xlapy.tensor import Tensor
 from xlapy.trace.builder import XlaBuilder
 from xlapy.trace.codecs import Group
 from xlapy.trace.computation import Computation
+from xlapy.trace.known_integers import KnownIntegers, as_sizes
 from xlapy.trace.mode import bind, current_builder, using
 from xlapy.trace.op import by_hlo_name, reader_of
 
@@ -24,6 +25,7 @@ __all__ = [
     "dense_attribute",
     "elements",
     "from_stablehlo_module",
+    "refines",
     "spec_of_type",
     "split_text",
 ]
@@ -103,7 +105,9 @@ def split_text(text: str) -> list[str]:
     return [*parts, last] if last else parts
 
 
-def from_stablehlo_module(module: Any, entry: str = "main") -> Computation:
+def from_stablehlo_module(
+    module: Any, entry: str = "main", specs: Sequence[Spec] | None = None
+) -> Computation:
     """Read a parsed module.
 
     Parameters
@@ -112,6 +116,8 @@ def from_stablehlo_module(module: Any, entry: str = "main") -> Computation:
         From ``xlapy._jaxlib``.
     entry : str
         The function to read; the only public one where there is no such name.
+    specs : sequence of spec, optional
+        What it is called with, where its parameters are of any size.
 
     Returns
     -------
@@ -123,7 +129,7 @@ def from_stablehlo_module(module: Any, entry: str = "main") -> Computation:
         With the name of the operation and its place in the text.
     """
     try:
-        return Reader(module).entry(entry)
+        return Reader(module).entry(entry, specs)
     except RecursionError:
         raise ArtifactError(
             "functions, regions and types must not lie deeper in each other than Python's recursion limit allows; got"
@@ -141,6 +147,8 @@ class Reader:
         ``intercept(reader, operation)``: the results of an operation that is not read as it stands; None for others.
     spec_of : callable
         The spec of a value's type from its text.
+    integers : KnownIntegers
+        Those that are known of what was read.
     """
 
     def __init__(self, module: Any, intercept: Callable[[Reader, Any], Any] | None = None) -> None:
@@ -154,30 +162,55 @@ class Reader:
             if operation.name == "func.func":
                 self.functions[_string(operation.attributes["sym_name"])] = operation
         self._computations: dict[str, Computation] = {}
+        #: functions over arrays of any size: one for each call's specs and known integers
+        self._refined: dict[str, dict[Any, Computation]] = {}
+        self._varies = False  # whether the function that is being read is one of them
+        self.integers = KnownIntegers()
         self._reading: list[str] = []
         self._depth = 0  # of regions in the function that is being read
         self._constants: dict[Any, Any] = {}
         self._copies: dict[tuple[Any, Any], Tensor] = {}
         self.values: dict[Any, Tensor] = {}
 
-    def entry(self, name: str) -> Computation:
-        """The computation of the entry function."""
-        if name not in self.functions:
-            public = [
-                n
-                for n, f in self.functions.items()
-                if "sym_visibility" not in f.attributes
-                or _string(f.attributes["sym_visibility"]) == "public"
-            ]
-            if len(public) != 1:
-                raise ArtifactError(
-                    f"a module must have a function {name!r} or exactly one public one; got {public} [X6]"
-                )
-            name = public[0]
-        return self.function(name)
+    def entry(self, name: str, specs: Sequence[Spec] | None = None) -> Computation:
+        """The computation of the entry function, for arguments of some specs."""
+        given = None if specs is None else [Tensor(s, None) for s in specs]
+        return self.function(self.entry_name(name), given)
 
-    def function(self, name: str) -> Computation:
-        """The computation of a function, read once."""
+    def is_any_size(self, name: str) -> bool:
+        """Whether a function takes arrays of any size."""
+        if "?" not in str(self.functions[name].attributes["function_type"]):
+            return False
+        return any(type(s) is TensorSpec and DYNAMIC in s.shape for s in self.signature(name)[0])
+
+    def signature(self, name: str) -> tuple[list[Spec], list[Spec]]:
+        """The declared specs of a function's parameters and results."""
+        text = str(self.functions[name].attributes["function_type"])
+        inputs, _, results = text.partition(") -> ")
+        given = split_text(results[1:-1] if results.startswith("(") else results)
+        return [self.spec_of(t) for t in split_text(inputs[1:])], [self.spec_of(t) for t in given]
+
+    def entry_name(self, name: str) -> str:
+        """The name of the entry function."""
+        if name in self.functions:
+            return name
+        public = [
+            n
+            for n, f in self.functions.items()
+            if "sym_visibility" not in f.attributes
+            or _string(f.attributes["sym_visibility"]) == "public"
+        ]
+        if len(public) != 1:
+            raise ArtifactError(
+                f"a module must have a function {name!r} or exactly one public one; got {public} [X6]"
+            )
+        return public[0]
+
+    def function(self, name: str, operands: Sequence[Tensor] | None = None) -> Computation:
+        """The computation of a function; one over arrays of any size is that for the operands of a call.
+
+        It is read once, or once for each of their specs and of the sizes among them.
+        """
         found = self._computations.get(name)
         if found is not None:
             return found
@@ -188,30 +221,69 @@ class Reader:
         operation = self.functions[name]
         if not operation.regions[0].blocks:
             raise ArtifactError(f"a function must have a body; got the declaration {name!r} [X6]")
+        refined = self._refined.get(name)
+        if refined is not None:
+            found = refined.get(self._key(operands))
+            self._varies = True
+            if found is not None:
+                return found
         self._reading.append(name)
         depth, self._depth = self._depth, 0
+        varies, self._varies = self._varies, False
         try:
             with using(None):
-                found = self._computation(operation.regions[0], name)[0]
+                found = self._computation(operation.regions[0], name, operands)[0]
+            if self._varies:
+                self._refined.setdefault(name, {})[self._key(operands)] = found
+            else:
+                self._computations[name] = found
         finally:
             self._depth = depth
+            self._varies = self._varies or varies
             self._reading.pop()
-        self._computations[name] = found
         return found
 
+    def _key(self, operands: Sequence[Tensor] | None) -> Any:
+        """What a function over arrays of any size depends on in a call."""
+        if operands is None:
+            return None
+        return tuple([(t.spec, as_sizes(self.integers.of(t))) for t in operands])
+
     def region(
-        self, operation: Any, index: int = 0, name: str | None = None
+        self,
+        operation: Any,
+        index: int = 0,
+        name: str | None = None,
+        operands: Sequence[Tensor] | None = None,
+        constant: Sequence[bool] | None = None,
     ) -> tuple[Computation, list[Tensor]]:
-        """The computation of a region, and the outer values that it uses: operands of its hidden parameters."""
+        """The computation of a region, and the outer values that it uses: operands of its hidden parameters.
+
+        Parameters
+        ----------
+        operation : MLIR operation
+        index : int
+        name : str, optional
+        operands : sequence of Tensor, optional
+            What it is given at first, where its parameters are of any size.
+        constant : sequence of bool, optional
+            Whether it is given the same each time.
+        """
         self._depth += 1
         try:
             return self._computation(
-                operation.regions[index], name or operation.name.split(".")[-1]
+                operation.regions[index], name or operation.name.split(".")[-1], operands, constant
             )
         finally:
             self._depth -= 1
 
-    def _computation(self, region: Any, name: str) -> tuple[Computation, list[Tensor]]:
+    def _computation(
+        self,
+        region: Any,
+        name: str,
+        operands: Sequence[Tensor] | None = None,
+        constant: Sequence[bool] | None = None,
+    ) -> tuple[Computation, list[Tensor]]:
         outer = current_builder()
         builder = XlaBuilder(name, outer.scope if outer is not None else None)
         blocks = list(region.blocks)
@@ -222,7 +294,13 @@ class Reader:
         block = blocks[0]
         with using(builder):
             for i, argument in enumerate(block.arguments):
-                self.values[argument] = builder.parameter(i, self._parameter(argument, name))
+                spec = self._parameter(argument, name)
+                given = operands[i] if operands is not None and i < len(operands) else None
+                if given is not None and refines(given.spec, spec):
+                    spec = given.spec
+                made = self.values[argument] = builder.parameter(i, spec)
+                if given is not None and given.spec is spec and (constant is None or constant[i]):
+                    self.integers.let(made.payload, given)
             results: list[Tensor] = []
             for item in block.operations:
                 operation = item.operation
@@ -236,12 +314,19 @@ class Reader:
     def _parameter(self, argument: Any, name: str) -> Spec:
         """The spec of a parameter of a function or region."""
         try:
-            return self.spec_of(str(argument.type))
+            spec = self.spec_of(str(argument.type))
         except XlapyError as error:
             if not error.annotated:
                 error.args = (f"{name}: {error.args[0]}\n  at {_place(argument)}",)
                 error.annotated = True
             raise
+        self._note(spec)
+        return spec
+
+    def _note(self, declared: Spec) -> None:
+        """Mark the function that is being read as one over arrays of any size if it has such a one."""
+        if type(declared) is TensorSpec and DYNAMIC in declared.shape:
+            self._varies = True
 
     def operands(self, operation: Any) -> list[Tensor]:
         """The tensors that stand for an operation's operands."""
@@ -266,6 +351,11 @@ class Reader:
         if copy is None:
             copy = self._copies[key] = self.read(constant)
         return copy
+
+    def sizes(self, x: Tensor) -> tuple[int, ...] | None:
+        """The integers in an operand that says something of shapes; None where they are not known."""
+        self._varies = True  # with what is known at the call
+        return as_sizes(self.integers.of(x))
 
     def result_specs(self, operation: Any) -> list[Spec]:
         """The specs of an operation's results."""
@@ -326,7 +416,8 @@ class Reader:
         results = outs if isinstance(outs, tuple | list) else (outs,)
         for value, tensor in zip(operation.results, results, strict=True):
             declared = self.spec_of(str(value.type))
-            if tensor.spec != declared and not _refines(tensor.spec, declared):
+            self._note(declared)
+            if tensor.spec != declared and not refines(tensor.spec, declared):
                 raise ArtifactError(
                     f"{name}: a result's type must be what the operation gives, {tensor.spec}; got {declared}"
                     f" [X6]\n  at {_place(operation)}"
@@ -365,7 +456,7 @@ class Reader:
         return params
 
 
-def _refines(found: Spec, declared: Spec) -> bool:
+def refines(found: Spec, declared: Spec) -> bool:
     """Whether a result is only more precisely known than its declared type."""
     if type(found) is not TensorSpec or type(declared) is not TensorSpec:
         return False
