@@ -365,5 +365,5 @@ def test_further_attributes_are_kept() -> None:
     written = xlapy.export(xlapy.from_stablehlo(text)).stablehlo_text
     assert 'my.note = "a, {b}"' in written
     assert "level = 3 : i32" in written
-    assert "sharding" not in written
+    assert 'mhlo.sharding = "{replicated}"' in written
     assert repr(xlapy.from_stablehlo(written).computation).count("level = 3") == 1

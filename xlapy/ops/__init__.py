@@ -4,6 +4,7 @@ import xlapy.ops.approximate_top_k
 import xlapy.ops.bitcasts
 import xlapy.ops.internal
 import xlapy.ops.shape_calls
+import xlapy.ops.sharding_annotations
 from xlapy.ops import shaping, spellings
 from xlapy.ops.accuracy import (
     ResultAccuracy,

@@ -49,10 +49,10 @@ _sized_readers: Final[dict[str, Callable[..., Any]]] = {}
 #: the attributes that have parameters of their own
 _OWN: Final = frozenset({
     "api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts",
-    "output_operand_aliases", "result_layouts",
+    "mhlo.backend_config", "output_operand_aliases", "result_layouts",
 })  # fmt: skip
-#: what compilers say to each other, which is not the call's
-_PASSING: Final = ("jax.", "mhlo.", "sdy.", "tf.", "xla.")
+#: what compilers say to each other, or of meshes that are not kept
+_PASSING: Final = ("jax.", "sdy.", "tf.", "xla.")
 _CONFIG: Final = "mhlo.backend_config"
 #: targets whose typed attributes XLA looks for there
 _CONFIGURED_APART: Final = frozenset({"ApproxTopK", "PartialReduce"})

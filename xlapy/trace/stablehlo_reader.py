@@ -35,6 +35,7 @@ _RESOURCE: Final = re.compile(r'([\w$.-]+|"[^"]*"): "0x[0-9A-Fa-f]{8}([0-9A-Fa-f
 _types: dict[str, Spec] = {}
 #: constants of so many elements are copied into the regions that use them
 _SMALL: Final = 64
+_RETURNS: Final = frozenset({"func.return", "stablehlo.return", "mhlo.return", "sdy.return"})
 
 
 def spec_of_type(text: str) -> Spec:
@@ -304,7 +305,7 @@ class Reader:
             results: list[Tensor] = []
             for item in block.operations:
                 operation = item.operation
-                if operation.name in ("func.return", "stablehlo.return", "mhlo.return"):
+                if operation.name in _RETURNS:
                     results = self.operands(operation)
                     break
                 self.operation(operation, builder)
