@@ -147,7 +147,7 @@ def as_dtype(dtype: Any) -> DType:
     try:
         # A byte order of its own is a matter of the array, not of the element type. To numpy None is float64.
         found = None if dtype is None else _LOOKUP.get(np.dtype(dtype).newbyteorder("="))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, Warning):
         found = None
     if found is None:
         raise DTypeError(f"dtype must be one of XLA's element types; got {dtype!r} [X1]")

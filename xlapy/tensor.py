@@ -290,6 +290,8 @@ class Tensor:
         dl_device: Any = None,
         copy: Any = None,
     ) -> Any:
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the data can be had on the host; got dl_device={dl_device}")
         # numpy exports read-only memory only under the newer protocol; older readers get a copy.
         array = self.numpy()
         if max_version is None or copy:

@@ -453,3 +453,23 @@ def test_rounding_to_decimals_that_the_type_lacks(decimals: int, dtype: Any) -> 
         rounded = np.round(x.astype(np.float64), decimals) if abs(decimals) == 5 else x * 0
         expected = np.where(np.isinf(x) | (decimals > 5), x, rounded).astype(dtype)
         check(lambda x: xlapy.round(x, decimals), expected, x)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8, np.uint32, np.uint64])
+def test_closeness_of_integers_does_not_wrap(dtype: Any) -> None:
+    limits = np.iinfo(dtype)
+    numbers = [
+        limits.min,
+        limits.min + 1,
+        0,
+        1,
+        2,
+        100,
+        limits.max // 2,
+        limits.max - 1,
+        limits.max,
+    ]
+    x, y = np.meshgrid(np.array(numbers, dtype), np.array(numbers, dtype))
+    expected = [[abs(a - b) <= 1e-8 + 1e-5 * abs(b) for a in numbers] for b in numbers]
+    check(xlapy.isclose, np.array(expected), x, y)
+    check(lambda x, y: xlapy.isclose(x, y, rtol=0, atol=0), x == y, x, y)

@@ -331,3 +331,57 @@ def test_ranges_that_there_are_not(error: type, function: Callable[[], Any]) -> 
     for way in (function, xlapy.compile(function)):
         with pytest.raises(error, match=r"; got .*\[\w+\]"):
             way()
+
+
+NUMBERS = [
+    0.0,
+    -0.0,
+    1.7,
+    -1.7,
+    127.5,
+    128,
+    255.9,
+    256,
+    -129,
+    3e9,
+    -3e9,
+    1e19,
+    -1e19,
+    1e30,
+    np.inf,
+    -np.inf,
+    np.nan,
+]
+
+
+@pytest.mark.parametrize("to", ["pred", "s4", "s8", "u8", "s16", "s32", "u32", "s64", "u64"])
+@pytest.mark.parametrize("given", ["f16", "bf16", "f32", "f64", "list"])
+def test_data_is_converted_as_astype_does_it(given: str, to: str) -> None:
+    with np.errstate(all="ignore"):
+        array = np.array(NUMBERS).astype(
+            xlapy.zeros(0, dtype="f64" if given == "list" else given).dtype.numpy
+        )
+    data: Any = array.tolist() if given == "list" else array
+    for backend in BACKENDS:
+        with xlapy.use_backend(backend):
+            expected = xlapy.asarray(array).astype(to).numpy()
+            for found in (
+                xlapy.asarray(data, dtype=to),
+                xlapy.compile(lambda: xlapy.asarray(data, dtype=to))(),
+                xlapy.full((len(NUMBERS),), data, dtype=to),
+            ):
+                np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_complex_numbers_are_true_where_they_are_not_0() -> None:
+    z = np.array([0, 1j, 1, -0.0j], np.complex64)
+    for found in (
+        xlapy.asarray(z, "pred"),
+        xlapy.asarray(z.tolist(), "pred"),
+        xlapy.asarray(z).astype("pred"),
+    ):
+        assert found.tolist() == [False, True, True, False]
+    with pytest.raises(DTypeError, match="must not become real"):
+        xlapy.ops.constant(1j, "f32")
+    with pytest.raises(DTypeError, match="must fit"):
+        xlapy.ops.constant(300, "s8")

@@ -258,3 +258,23 @@ def test_reading_in_vmap() -> None:
         np.testing.assert_array_equal(np.asarray(a), e)
     shared = xlapy.vmap(lambda i: x[i], in_axes=0)(i[1:])
     np.testing.assert_array_equal(np.asarray(shared), X[[0]])
+
+
+SLICES: list[tuple[type, slice]] = [
+    (DTypeError, slice(1.5)), (DTypeError, slice("a")), (DTypeError, slice(0, 2, 1.0)), (DTypeError, slice([1])),
+    (OutOfRangeError, slice(None, None, 0)), (DTypeError, slice(np.float32(1), None)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("error, wrong", SLICES, ids=repr)
+def test_slices_that_are_none(error: type, wrong: slice) -> None:
+    x = xlapy.asarray(X)
+    for use in (
+        lambda x: x[wrong],
+        lambda x: x[0, wrong],
+        lambda x: x.at[wrong].set(1),
+        lambda x: x[..., wrong, None],
+    ):
+        for way in (use, xlapy.compile(use)):
+            with pytest.raises(error, match=r"slice.*; got slice.*\[X1\]"):
+                way(x)

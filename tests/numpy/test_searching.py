@@ -172,3 +172,12 @@ def test_activations() -> None:
     assert float(xlapy.gelu(xlapy.asarray(-10.0))) == pytest.approx(-7.62e-23, rel=1e-2)
     assert float(xlapy.grad(xlapy.relu)(0.0)) == 0
     assert float(xlapy.grad(xlapy.relu)(2.0)) == 1
+
+
+def test_places_in_arrays_without_dimensions() -> None:
+    for x, count in ((3.0, 1), (0.0, 0)):
+        assert xlapy.argwhere(x).shape == np.argwhere(x).shape == (count, 0)
+        assert xlapy.flatnonzero(x).shape == (count,)
+        for find in (xlapy.nonzero, xlapy.where):
+            with pytest.raises(ShapeError, match="at least one dimension"):
+                find(x)

@@ -17,6 +17,7 @@ from .promotion import (
     call,
     convert,
     filled,
+    inexact,
     is_weak,
     meet,
     promoted,
@@ -239,7 +240,16 @@ def _isclose(x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool) -> Tensor:
     x, y = meet(x, y)
     if x.dtype.kind == "bool":
         x, y = convert(x, _S32), convert(y, _S32)
-    near = less_equal(abs(subtract(x, y)), add(atol, multiply(rtol, abs(y))))
+    if x.dtype.integer:
+        # The distance may be too large for the type, but not for the unsigned one of its width.
+        distance = call("sub", call("max", x, y), call("min", x, y))
+        unsigned = as_dtype(f"u{x.dtype.bits}")
+        if distance.dtype is not unsigned:
+            distance = call("bitcast_convert_type", distance, dtype=unsigned)
+        distance, size = inexact(distance), abs(inexact(y))
+    else:
+        distance, size = abs(subtract(x, y)), abs(y)
+    near = less_equal(distance, add(atol, multiply(rtol, size)))
     close = logical_or(equal(x, y), logical_and(near, isfinite(y)))
     return logical_or(close, logical_and(isnan(x), isnan(y))) if equal_nan else close
 

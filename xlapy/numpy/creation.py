@@ -17,6 +17,7 @@ from xlapy.backends.registry import backend_of, current_backend, get_backend
 from xlapy.dtypes import DType, as_dtype, python_scalar
 from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError, shown
 from xlapy.memory import require_memory
+from xlapy.ops import elementwise_kernels as kernels
 from xlapy.specs import DYNAMIC, TensorSpec, TokenSpec, as_shape
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
@@ -216,17 +217,27 @@ def _host_values(x: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
             raise DTypeError(f"data must be numbers; got {found.dtype} [X1]")
         require_fit(found, dtype)
         with np.errstate(all="ignore"):
-            return np.ascontiguousarray(found.astype(dtype.numpy)).reshape(found.shape)
+            made = found.astype(dtype.numpy) if found.dtype == object else converted(found, dtype)
+            return np.ascontiguousarray(made).reshape(found.shape)
     found = host_array(x)
-    require_complex_kept(found.dtype.kind == "c", dtype)
+    if dtype.kind != "bool":
+        require_complex_kept(found.dtype.kind == "c", dtype)
     with np.errstate(all="ignore"):
-        return found.astype(dtype.numpy)
+        return converted(found, dtype)
+
+
+def converted(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """An array in another element type, as `astype` converts: numpy leaves open what does not fit."""
+    if dtype.kind == "bool":
+        return np.asarray(array != array.dtype.type(0))
+    return kernels.convert(array, dtype.numpy)
 
 
 def require_fit(found: np.ndarray[Any, Any], dtype: DType) -> None:
     """Python integers must fit; floats and complex numbers do not turn into lower kinds."""
     kind = found.dtype.kind
-    require_complex_kept(kind == "c", dtype)
+    if dtype.kind != "bool":
+        require_complex_kept(kind == "c", dtype)
     if dtype.integer and (kind in "iu" or found.dtype == object) and found.size:
         low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
         high = (1 << (dtype.bits - (dtype.kind == "int"))) - 1
@@ -293,7 +304,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         raise DTypeError(f"from_dlpack: x must have __dlpack__; got {type(x).__name__} [X1]")
     if copy is False:
         raise ConstraintError("from_dlpack: data from outside must be copied; got copy=False [X1]")
-    return asarray(np.from_dlpack(x), device=device)
+    try:
+        found = np.from_dlpack(x)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        # numpy reads fewer element types and memories than there are.
+        if not hasattr(x, "__array__"):
+            raise DTypeError(f"x must be readable on the host; got {error} [X1]") from None
+        found = host_array(x)
+    return asarray(found, device=device)
 
 
 def static_shape(shape: Any) -> tuple[int, ...]:

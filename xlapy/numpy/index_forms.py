@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.errors import DTypeError, OutOfRangeError, TracingError, shown
+from xlapy.errors import DTypeError, OutOfRangeError, TracingError, XlapyError, shown
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placed, Tensor
 from xlapy.trace.builder import host_array
@@ -144,7 +144,14 @@ def in_range(i: int, size: int, axis: int) -> int:
 
 def _run(p: slice, size: int) -> tuple[Any, int | None]:
     """The form of a slice, and where its lowest element lies."""
-    start, stop, step = p.indices(size)
+    try:
+        start, stop, step = p.indices(size)
+    except XlapyError:
+        raise
+    except TypeError:
+        raise DTypeError(f"a slice must be of integers; got {p} [X1]") from None
+    except ValueError:
+        raise OutOfRangeError(f"the step of a slice must not be 0; got {p} [X1]") from None
     count = len(range(start, stop, step))
     if count == size and step == 1:
         return ("all", size), None

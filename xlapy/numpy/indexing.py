@@ -102,7 +102,7 @@ def getitem(x: Tensor, index: Any, /) -> Tensor:
                 if 0 < stop - start < size:
                     found = _rows(x, place_tensor(start, placed.placement), stop - start)
                     return found
-        except (AttributeError, IndexError):
+        except (AttributeError, IndexError, TypeError):
             pass
     try:
         return _getitem(x, index)

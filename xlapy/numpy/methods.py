@@ -98,7 +98,7 @@ def _install() -> None:
         "__pos__": unary_operator(arithmetic.positive),
         "__abs__": unary_operator(arithmetic.abs),
         "__invert__": unary_operator(comparison.bitwise_invert),
-        "__round__": lambda x, digits=None: rounding.round(x, digits or 0),
+        "__round__": lambda x, digits=None: rounding.round(x, 0 if digits is None else digits),
         "__getitem__": indexing.getitem,
         "__setitem__": updates.setitem,
         "reshape": _reshape,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.dtypes import as_dtype, python_scalar
-from xlapy.specs import TensorSpec, as_axis, as_int, as_shape, require, require_shape
+from xlapy.dtypes import as_dtype, python_scalar, weak_dtype
+from xlapy.specs import TensorSpec, as_axis, as_int, as_shape, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import host_array, scalar_array
 from xlapy.trace.codecs import I64
@@ -17,6 +17,7 @@ from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.stablehlo import Writer, constant_text
 from xlapy.trace.stablehlo_reader import Reader
 
+from . import elementwise_kernels as kernels
 from .rules import unsupported, zero
 
 Array = np.ndarray[Any, Any]
@@ -86,12 +87,19 @@ def constant(value: Any, dtype: Any = None) -> Tensor:
     Tensor([1, 2, 3], s32[3])
     """
     number = python_scalar(value)
-    if number is not None:
+    kind = None if dtype is None else as_dtype(dtype)
+    if number is None:
+        array = np.array(host_array(value))
+    elif kind is None:
         array = scalar_array(number)
     else:
-        array = np.array(host_array(value))
-    if dtype is not None:
-        array = array.astype(as_dtype(dtype).numpy)
+        weak_dtype(number, kind)  # must fit
+        array = np.asarray(number)
+    if kind is not None:
+        lost = array.dtype.kind == "c" and kind.kind not in ("complex", "bool")
+        require_dtype(not lost, "X1", "complex numbers must not become real ones", kind)
+        with np.errstate(all="ignore"):
+            array = np.array(kernels.convert(array, kind.numpy))
     result: Tensor = bind(constant_op, value=array)
     return result
 

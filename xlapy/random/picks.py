@@ -10,7 +10,7 @@ from xlapy.dtypes import as_dtype
 from xlapy.errors import ConstraintError, DTypeError, ShapeError
 from xlapy.numpy.creation import asarray, static_shape
 from xlapy.numpy.promotion import as_tensor, broadcast_to_shape, call, convert, inexact
-from xlapy.specs import as_axis, as_int
+from xlapy.specs import as_axis, as_flag, as_int
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
@@ -155,6 +155,7 @@ def choice(
     from xlapy.numpy.shaping import reshape
 
     sizes = static_shape(shape)
+    replace = as_flag(replace, "replace")
     if type(x) is not int:
         x = x if type(x) is Tensor else asarray(x)
         place = as_axis(axis, x.ndim)
