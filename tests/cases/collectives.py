@@ -9,7 +9,7 @@ import numpy as np
 
 from cases import ErrorCase, OpCase, body
 from cases.reduction import element_type
-from cases.values import numpy_dtype
+from cases.values import EIGHT_BITS, numpy_dtype
 from xlapy import ops
 from xlapy.ops.scalar_bodies import scalar_operation
 
@@ -32,6 +32,8 @@ TO_ITSELF = {"reference": "StableHLO's interpreter waits for two devices where o
 FAILS: dict[str, dict[str, str]] = {
     way: {} if p["replica_groups"] else NO_GROUPS for way, p in WAYS.items()
 }
+#: of which several are in a byte of memory, as far as XLA's copies know
+PACKED = ("s2", "u2", "s4", "u4", "f4e2m1fn")
 KINDS = ("pred", "s2", "s4", "s8", "u64", "bf16", "f8e4m3fn", "f4e2m1fn", "f32", "c64")
 
 
@@ -122,6 +124,15 @@ ROLLED = {"vmap": "rolled sizes fit no receiver; see tests/ops/test_collectives.
 CASES: list[OpCase] = [
     *[gather("f64[2,3]", axis=axis, way=way) for way in WAYS for axis in (0, 1)],
     *[gather(f"{k}[2,3]", tol=0.0) for k in KINDS],
+    *[gather(f"{k}[3,25]", way=way, tol=0.0) for k in PACKED for way in WAYS],
+    *[to_all(f"{k}[3,25]", 0, 1, way, tol=0.0) for k in PACKED for way in LINES],
+    *[permute(f"{k}[3,25]", pairs, channel, tol=0.0)
+      for k in PACKED for pairs in (((0, 0),), ()) for channel in (0, 2)],
+    *[broadcast(f"{k}[3,25]", way, tol=0.0) for k in PACKED for way in LINES],
+    *[reduce(f"add_{k}", [f"{k}[3,25]"], ops.add, way)
+      for k in (*PACKED, *EIGHT_BITS) for way in ("both", "flattened")],
+    *[reduce(f"several_{k}", [f"{k}[3,25]", f"{k}[2]"], ops.max, "flattened") for k in (*PACKED, *EIGHT_BITS)],
+    *[scatter(f"max_{k}", f"{k}[3,25]", ops.max, 1, "flattened") for k in (*PACKED, *EIGHT_BITS)],
     gather("f64[2,3]", "f64[4]", "s32[1,0]", axis=0),
     gather("f32[2,0]"),
     *[reduce("add", ["f64[2,3]"], ops.add, way) for way in WAYS],

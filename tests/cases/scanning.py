@@ -84,6 +84,9 @@ CASES: list[OpCase] = [
         for r in (False, True)
     ],
     scan("associative", running_sum, ["f64[5,2]"], ["f64[2]"], is_associative=True),
+    scan("associative_scalars", running_sum, ["f64[6]"], ["f64[]"], is_associative=True),
+    scan("associative_integers", running_sum, ["s8[5]"], ["s8[]"], is_associative=True, order=0, tol=0.0),
+    scan("associative_reverse", running_sum, ["f64[3,5]"], ["f64[3]"], 1, True, is_associative=True),
     scan("not_associative", wave, ["f64[5,2]"], ["f64[2]"], is_associative=False),
     scan("scalars", wave, ["f64[6]"], ["f64[]"]),
     scan("constant", with_constant, ["f64[4,2]"], ["f64[2]", "f64[2]"]),

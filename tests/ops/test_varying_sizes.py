@@ -41,6 +41,11 @@ def shown(y: Any) -> list[Any]:
     return [full, *sizes]
 
 
+def itself(comparison: Any, y: Any) -> Any:
+    """A comparison of one array, of which XLA makes a constant."""
+    return comparison(y, y)
+
+
 def row_of(n: Any, *rest: int) -> Any:
     """[n, *rest] as an array."""
     first = ops.reshape(n, (1,))
@@ -64,6 +69,22 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "concatenate_other": lambda x, n: ops.concat_in_dim([cut(x, n), cut(x, n)], 1),
     "concatenate": lambda x, n: ops.concat_in_dim([cut(x, n), x], 0),
     "elementwise": lambda x, n: ops.mul(cut(x, n), cut(x, n)),
+    "same_integers": lambda x, n: itself(ops.le, ops.convert(cut(x, n), "s32")),
+    "same_truth_values": lambda x, n: itself(ops.ne, ops.convert(cut(x, n), "pred")),
+    "same_floats": lambda x, n: itself(ops.eq, cut(x, n)),
+    "same_integers_twice": lambda x, n: ops.lt(
+        ops.convert(cut(x, n), "s32"), ops.convert(cut(x, n), "s32")
+    ),
+    "same_integers_of_two_sizes": lambda x, n: itself(
+        ops.ge, ops.set_dimension_size(ops.convert(cut(x, n), "u8"), ops.min(n, 2), 1)
+    ),
+    "barrier": lambda x, n: ops.optimization_barrier([cut(x, n), x, n])[0],
+    "barrier_alone": lambda x, n: ops.optimization_barrier([cut(x, n)])[0],
+    "largest": lambda x, n: ops.max(cut(x, n), cut(x, n)),
+    "selected": lambda x, n: ops.select(
+        ops.gt(cut(x, n), ops.neg(cut(x, n))), cut(x, n), cut(x, n)
+    ),
+    "root": lambda x, n: ops.sqrt(cut(x, n)),
     "dynamic_reshape": lambda x, n: ops.dynamic_reshape(
         cut(x, n), row_of(ops.mul(n, 3)), (24,), (True,)
     ),
@@ -172,6 +193,26 @@ def test_gradient(name: str, backend: str) -> None:
 def weighted_value(function: Callable[..., Any], x: Any, n: Any) -> Any:
     """The value of a compiled program."""
     return xlapy.compile(function)(x, n).numpy()
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "pjrt:cpu"])
+@pytest.mark.parametrize(
+    "function",
+    [ops.sqrt, ops.tanh, lambda y: ops.max(y, y), lambda y: ops.select(ops.gt(y, y), y, ops.neg(y)),
+     lambda y: ops.div(y, y), lambda y: ops.clamp(2.0, y, 9.0), lambda y: xlapy.cond(True, ops.sin, ops.cos, y),
+     lambda y: ops.get_tuple_element(ops.tuple([y, y]), 1), lambda y: ops.abs(ops.sub(y, y))],
+)  # fmt: skip
+def test_gradient_of_functions(function: Callable[[Any], Any], backend: str) -> None:
+    """The constants in a derivative are of the array's size: that of the elements held is as if they were all."""
+
+    def total(x: Any, n: Any) -> Any:
+        return (shown(function(cut(x, n)))[0] * x).sum()
+
+    with xlapy.use_backend(backend):
+        found = xlapy.grad(lambda x: total(x, np.int32(5)))(X).numpy()
+        whole = xlapy.grad(lambda x: (function(x) * x).sum())(X).numpy()
+    np.testing.assert_allclose(found[:5], whole[:5], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found[5:], 0)
 
 
 def test_sizes_beyond_the_bound_count_as_the_bound() -> None:

@@ -64,6 +64,10 @@ class Capabilities:
         Whether several arrays may be reduced at once over a channel.
     mixed_precision : bool
         Whether a computation on scalars may be applied to floats of several precisions.
+    associative_scans : bool
+        Whether it has scans that may be done in any order.
+    varying_sizes : bool
+        Whether it has all operations for arrays of varying size; see `xlapy.backends.varying_sizes`.
     exact_functions : bool
         Whether functions are right for all arguments; see `xlapy.backends.exact_functions`.
     overwrites_inputs : bool
@@ -79,6 +83,8 @@ class Capabilities:
     fewest_bits: Mapping[str, int] = field(default_factory=dict)
     joint_reductions: bool = True
     mixed_precision: bool = True
+    associative_scans: bool = True
+    varying_sizes: bool = True
     exact_functions: bool = True
     overwrites_inputs: bool = False
     flushes_subnormals: bool = False

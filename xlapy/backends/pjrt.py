@@ -173,6 +173,9 @@ class Pjrt(Backend):
             # XLA before 0.11 finds no layouts for their results.
             joint_reductions=False,
             mixed_precision=False,
+            # They abort the process as they are compiled.
+            associative_scans=kind != "cpu",
+            varying_sizes=False,
             exact_functions=False,
             overwrites_inputs=kind == "cpu",
             flushes_subnormals=kind == "cpu",

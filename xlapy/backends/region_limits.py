@@ -14,6 +14,7 @@ from typing import Any, Final
 from xlapy.backends.base import Capabilities
 from xlapy.backends.mixed_precision import in_one_precision, retyped
 from xlapy.backends.shared_operands import apart
+from xlapy.backends.varying_sizes import on_whole_arrays
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import UnsupportedOpError
 from xlapy.specs import TensorSpec
@@ -76,12 +77,16 @@ ACROSS_DEVICES: Final = frozenset({"all_reduce", "reduce_scatter"})
 #: by platform, operations that are there only for elements of so many bits; with fewer the process may be aborted
 FEWEST_BITS: Final[Mapping[str, Mapping[str, int]]] = {
     "cpu": {
+        **dict.fromkeys(("concatenate", "convolution", "sort"), 4),
+        # Devices copy a byte for each element, beyond the end of memory that holds several in one.
         **dict.fromkeys(
-            ("all_gather", "all_reduce", "all_to_all", "concatenate", "reduce_scatter", "sort"), 4
+            ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter"), 8
         ),
         "top_k": 8,
     }
 }
+#: by the kind of an element, the fewest bits that devices reduce
+_REDUCED_BITS: Final = {"int": 8, "uint": 8, "float": 16}
 
 #: operations that may be applied to arrays there
 _ON_ARRAYS: Final = frozenset(
@@ -163,10 +168,19 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
                 return instead
         if capabilities.overwrites_inputs and op.name == "scatter":
             return apart(instruction)
-        return None
+        if op.name == "scan" and not capabilities.associative_scans:
+            return _in_order(instruction)
+        return None if capabilities.varying_sizes else on_whole_arrays(instruction)
     if narrow and op.hlo.decomposition is None:
         return partial(_in_bytes, op, capabilities.fewest_bits[op.name])
     return op.hlo.decomposition
+
+
+def _in_order(instruction: Instruction) -> Callable[..., Any] | None:
+    """A scan from the first to the last where it may be done in any order; None where it may not."""
+    if not instruction.params["is_associative"]:
+        return None
+    return lambda *xs, **params: bind(instruction.op, *xs, **{**params, "is_associative": None})
 
 
 def _require_known_sizes(instruction: Instruction) -> None:
@@ -200,16 +214,43 @@ def _is_narrow(instruction: Instruction, fewest_bits: Mapping[str, int]) -> bool
 
 
 def _in_bytes(op: Op, bits: int, *xs: Any, **params: Any) -> Any:
-    """An operation that moves elements, the narrow ones by way of integers of eight bits."""
+    """An operation that moves or multiplies elements, the narrow ones by way of integers of eight bits.
+
+    Sums and products of these end with the same bits.
+    """
     convert = lookup("convert_element_type")
+    wide = [_as_bytes(x, bits) for x in xs]
+    if "preferred_element_type" in params:
+        wanted = params["preferred_element_type"]
+        made = bind(op, *wide, **{**params, "preferred_element_type": _wide_below(8, wanted)})
+        return bind(convert, made, dtype=wanted)
     for key in op.hlo.regions:
         body = retyped(params[key], partial(_wide_below, bits), results=True)
         params = {**params, key: body}
-    wide = [_wide_below(bits, x.spec.dtype) for x in xs]
-    moved = bind(op, *[bind(convert, x, dtype=w) for x, w in zip(xs, wide, strict=True)], **params)
+    moved = bind(op, *wide, **params)
     if type(moved) is not tuple:
-        return bind(convert, moved, dtype=xs[0].spec.dtype)
-    return tuple([bind(convert, m, dtype=x.spec.dtype) for m, x in zip(moved, xs, strict=True)])
+        return _from_bytes(moved, xs[0].spec.dtype)
+    return tuple([_from_bytes(m, x.spec.dtype) for m, x in zip(moved, xs, strict=True)])
+
+
+def _as_bytes(x: Any, bits: int) -> Any:
+    """The values of integers, and the bits of floats."""
+    own = x.spec.dtype
+    wide = _wide_below(bits, own)
+    if wide is own:
+        return x
+    if own.kind == "float":
+        x = bind(lookup("bitcast_convert_type"), x, dtype=as_dtype(f"u{own.bits}"))
+    return bind(lookup("convert_element_type"), x, dtype=wide)
+
+
+def _from_bytes(x: Any, dtype: DType) -> Any:
+    if x.spec.dtype is dtype:
+        return x
+    if dtype.kind != "float":
+        return bind(lookup("convert_element_type"), x, dtype=dtype)
+    bits = bind(lookup("convert_element_type"), x, dtype=as_dtype(f"u{dtype.bits}"))
+    return bind(lookup("bitcast_convert_type"), bits, dtype=dtype)
 
 
 def _wide_below(bits: int, dtype: DType) -> DType:
@@ -231,4 +272,5 @@ def _is_reduction(instruction: Instruction, reductions: Mapping[str, frozenset[s
         and set(inner.operands) == set(body.parameters)
         and type(spec) is TensorSpec
         and spec.dtype.kind in reductions.get(inner.op.name, ())
+        and spec.dtype.bits >= _REDUCED_BITS.get(spec.dtype.kind, 0)
     )

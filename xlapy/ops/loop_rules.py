@@ -24,7 +24,7 @@ from xlapy.trace.computation import Computation, Value
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
-from xlapy.trace.zeros import constant_of, zeros_of
+from xlapy.trace.zeros import constant_of, zeros_like
 
 from .branch_rules import Fused, tangent_flags
 from .loop_checkpoints import go_back_checkpointed, run_checkpointed
@@ -67,7 +67,7 @@ class WhileRules(Fused):
         active = _closure(body, tangent_flags(tangents, operands))
         derived, _ = jvp_computation(body, active, active)
         given = [
-            zeros_of(x.spec) if t is None else t
+            zeros_like(x) if t is None else t
             for x, t, a in zip(operands, tangents, active, strict=True)
             if a
         ]
@@ -217,4 +217,4 @@ def _clear(x: Any, mask: np.ndarray[Any, Any]) -> Any:
     axes = tuple(i for i, n in enumerate(mask.shape) if n != 1)
     flat = bind(lookup("constant"), value=mask.reshape([mask.shape[i] for i in axes]))
     where = bind(lookup("broadcast_in_dim"), flat, shape=x.spec.shape, broadcast_dimensions=axes)
-    return bind(lookup("select"), where, zeros_of(x.spec), x)
+    return bind(lookup("select"), where, zeros_like(x), x)

@@ -18,7 +18,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
-from xlapy.trace.zeros import constant_of, zeros_of
+from xlapy.trace.zeros import constant_of, sized_like, zeros_like, zeros_of
 
 __all__ = [
     "Bilinear",
@@ -51,13 +51,9 @@ Params = Mapping[str, Any]
 
 
 def constant_like(x: Any, value: bool | int | float | complex) -> Any:
-    """A constant of the spec of `x` (a tensor or a spec), every element being `value`."""
-    return constant_of(x.spec, value)
-
-
-def zeros_like(x: Any) -> Any:
-    """Zeros of the spec of a tensor."""
-    return zeros_of(x.spec)
+    """A constant of the spec of `x` (a tensor or a spec), every element being `value`; of its sizes too."""
+    made = constant_of(x.spec, value)
+    return sized_like(made, x) if x.spec.dynamic else made
 
 
 # --- kinds of derivative ------------------------------------------------------------------------------------------

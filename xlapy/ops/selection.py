@@ -12,6 +12,7 @@ from xlapy.trace.builder import lift
 from xlapy.trace.mode import annotate, bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo import Writer
+from xlapy.trace.zeros import sized_like
 
 from . import elementwise_kernels as kernels
 from .comparison import eq, gt, lt, ne
@@ -226,7 +227,8 @@ def _wins(x: Any, y: Any, out: Any, relation: Any) -> Any:
 def _full(bound: Any, x: Any) -> Any:
     if bound.spec is x.spec:
         return bound
-    return bind(lookup("broadcast_in_dim"), bound, shape=x.spec.shape, broadcast_dimensions=())
+    spread = lookup("broadcast_in_dim")
+    return sized_like(bind(spread, bound, shape=x.spec.shape, broadcast_dimensions=()), x)
 
 
 def _jvp_clamp(operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any]) -> Any:

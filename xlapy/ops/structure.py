@@ -17,7 +17,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.stablehlo import Writer
 
-from .rules import Rules, broadcast_leading, linear, zeros_of
+from .rules import Rules, broadcast_leading, linear, zeros_like, zeros_of
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +33,7 @@ def jvp_tuple(
     operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any]
 ) -> Sequence[Any]:
     """The tuple of tangents."""
-    parts = [zeros_of(x.spec) if t is None else t for x, t in zip(operands, tangents, strict=True)]
+    parts = [zeros_like(x) if t is None else t for x, t in zip(operands, tangents, strict=True)]
     return (bind(tuple_op, *parts),)
 
 
@@ -116,8 +116,16 @@ def infer_get_tuple_element(x: TupleSpec, *, index: int) -> Spec:
 
 def transpose_get_tuple_element(g: Any, x: Any, *, index: int) -> Any:
     """Zeros for the other elements."""
-    parts = [g if i == index else zeros_of(e) for i, e in enumerate(x.spec.elements)]
+    parts = [g if i == index else _zeros(x, i) for i in range(len(x.spec.elements))]
     return bind(tuple_op, *parts)
+
+
+def _zeros(x: Any, index: int) -> Any:
+    """Zeros like an element of a tuple, of which the size may be known to the element alone."""
+    spec = x.spec.elements[index]
+    if type(spec) is TensorSpec and spec.dynamic:
+        return zeros_like(bind(get_tuple_element_op, x, index=index))
+    return zeros_of(spec)
 
 
 get_tuple_element_op = register(Op(

@@ -18,7 +18,7 @@ from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate, bind, current_builder
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import inline
-from xlapy.trace.zeros import zeros_of
+from xlapy.trace.zeros import zeros_like
 
 __all__ = [
     "Linearized",
@@ -338,7 +338,7 @@ def jvp_computation(
 
 
 def _or_zeros(ct: Any, like: Any) -> Any:
-    return zeros_of(like.placed.spec) if ct is None else ct
+    return zeros_like(like) if ct is None else ct
 
 
 def vjp_computation(
