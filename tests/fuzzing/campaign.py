@@ -13,9 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from xlapy.trace.op import registry
+
 from .checks import CHECKS, check_all, run_check
 from .evaluation import KernelError
-from .programs import EVERYTHING, Focus, Program, write
+from .generators import WITHOUT
+from .programs import EVERYTHING, Focus, Program, all_instructions, write
 from .reproduction import script
 from .setting import Fault, Setting
 from .shrinking import shrink
@@ -23,6 +26,8 @@ from .shrinking import shrink
 #: how long a program may take before its process is ended
 PATIENCE = 120.0
 _fork = multiprocessing.get_context("fork")
+#: what the counts of operations are named by
+DRAWN = "drawn: "
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,8 @@ def faults_of(
             f"{type(error).__name__}: {error}",
         )
         return
+    for instruction in all_instructions(program.computation):
+        setting.counts[f"{DRAWN}{instruction.op.name}"] += 1
     for fault in check_all(setting, program, skip):
         yield Found(tuple(seed), fault.check, fault.op, str(fault))
 
@@ -286,8 +293,15 @@ def summary(report: Report) -> str:
     lines += [
         f"  {n:6d} {name}"
         for name, n in sorted(report.counts.items())
-        if not name.startswith("elements")
+        if not name.startswith(("elements", DRAWN))
     ]
+    drawn = {name: report.counts[DRAWN + name] for name in registry if name not in WITHOUT}
+    if drawn:
+        rare = sorted(drawn, key=drawn.__getitem__)[:12]
+        lines.append(
+            f"{sum(drawn.values())} operations of {sum(map(bool, drawn.values()))} of {len(drawn)} kinds; seldom: "
+            + ", ".join(f"{name} {drawn[name]}" for name in rare)
+        )
     return "\n".join(lines)
 
 

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 import xlapy
-from xlapy.errors import BackendError, NotDifferentiableError, UnsupportedOpError
+from xlapy.errors import (
+    ArtifactError,
+    BackendError,
+    NotDifferentiableError,
+    ShapeError,
+    UnsupportedOpError,
+)
 from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.op import registry
@@ -20,7 +26,7 @@ from xlapy.trace.stablehlo import to_stablehlo
 from xlapy.trace.verify import verify
 
 from .evaluation import evaluate, values_of
-from .known_differences import is_written_otherwise
+from .known_differences import NOT_IN_HLO, is_written_otherwise
 from .programs import Program, names_in
 from .rounding import (
     EXACT,
@@ -37,7 +43,10 @@ from .setting import (
     compare,
     count_elements,
     expected_results,
+    generator,
+    lowered_on,
     run_compiled,
+    run_eagerly,
     run_on,
     same_bits,
     show,
@@ -138,6 +147,47 @@ def check_artifact(setting: Setting, program: Program) -> None:
     )  # fmt: skip
 
 
+def check_hlo(setting: Setting, program: Program) -> None:
+    """What is read of the program's HLO, before and after XLA optimises it, gives the same by the kernels."""
+    if "python_callback" in program.op_names:
+        return
+    if generator(program, 6).random() > 0.35:  # it takes as long as all the others
+        setting.counts["not done: hlo: not in each program"] += 1
+        return
+    lowered = lowered_on(setting.tested, program.computation, program.arrays)
+    expected = expected_results(program.computation, program.arrays)
+    for check, text_of in (
+        ("hlo", lambda: lowered.hlo_text),
+        ("optimised hlo", lambda: lowered.compile().optimized_hlo_text),
+    ):
+        try:
+            text = text_of()
+            if not text.startswith("HloModule"):
+                return  # a backend without HLO
+            read = xlapy.from_hlo(text)
+            found = read(*program.arrays, backend="interpreter")
+        except ArtifactError as error:
+            if not any(reason in str(error) for reason in NOT_IN_HLO):
+                raise Fault(check, str(error), _head(error)[:80]) from error
+            setting.counts[f"not done: {check}: {_head(error)}"] += 1
+            continue
+        except UnsupportedOpError as error:
+            setting.counts[f"not done: {check}: {_head(error)}"] += 1
+            continue
+        outs = found if isinstance(found, tuple) else (found,)
+        compare(setting, check, program, [o.numpy() for o in outs], expected)
+
+
+def check_eager(setting: Setting, program: Program) -> None:
+    """Run operation by operation it gives the same."""
+    computation = program.computation
+    if len(computation.instructions) > 25 or generator(program, 7).random() > 0.2:
+        setting.counts["not done: eager: not in each program"] += 1
+        return
+    found = run_eagerly(setting.tested, computation, program.arrays)
+    compare(setting, "eager", program, found, expected_results(computation, program.arrays))
+
+
 def stepwise(computation: Computation) -> tuple[Computation, list[Value]]:
     """The program with every array that it computes as a result, and the values that these are.
 
@@ -147,6 +197,8 @@ def stepwise(computation: Computation) -> tuple[Computation, list[Value]]:
     values: list[Value] = []
     instructions: list[Instruction] = []
     barrier = registry["optimization_barrier"]
+    # A size that is known to be the whole has to be seen to be.
+    sizes = {i.operands[1] for i in computation.instructions if i.op.name == "set_dimension_size"}
     for i in computation.instructions:
         operands = tuple(names.get(v, v) for v in i.operands)
         instructions.append(i.with_operands(operands))
@@ -154,10 +206,11 @@ def stepwise(computation: Computation) -> tuple[Computation, list[Value]]:
         for v in arrays:
             behind = Value(v.spec, v.scope)
             instructions.append(Instruction(barrier, (v,), {}, (behind,)))
-            names[v] = behind
+            if i.op.name != "constant" or v not in sizes:
+                names[v] = behind
         if i.op.name != "constant":
             values += arrays
-    kept = [names[v] for v in values]
+    kept = [names.get(v, v) for v in values]
     return Computation(computation.parameters, instructions, kept, computation.name), values
 
 
@@ -268,6 +321,8 @@ CHECKS: dict[str, Callable[[Setting, Program], None]] = {
     "artifact": check_artifact,
     "steps": check_steps,
     "whole": check_whole,
+    "hlo": check_hlo,
+    "eager": check_eager,
     "derivatives": check_derivatives,
     "vmap": check_vmap,
 }
@@ -285,6 +340,10 @@ def run_check(setting: Setting, name: str, program: Program) -> None:
     except UnsupportedOpError as error:
         setting.counts[f"not done: {name}: {_head(error)}"] += 1
     except NotDifferentiableError as error:
+        setting.counts[f"not done: {name}: {_head(error)}"] += 1
+    except ShapeError as error:
+        if "sizes must be known" not in str(error):
+            raise Fault(name, str(error), _head(error)[:60]) from error
         setting.counts[f"not done: {name}: {_head(error)}"] += 1
     except BackendError as error:
         raise Fault(name, f"{type(error).__name__}: {error}", _head(error)[:60]) from error

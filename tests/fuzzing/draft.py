@@ -19,7 +19,7 @@ from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import registry
 
 from .evaluation import evaluate
-from .values import DTYPES, MOODS, RANKS, SIZES, Array, Rng, draw, draw_shape, weighted
+from .values import ANY_TYPES, DTYPES, MOODS, RANKS, SIZES, Array, Rng, draw, draw_shape, weighted
 
 ANY = frozenset(("bool", "int", "uint", "float", "complex"))
 REAL = frozenset(("int", "uint", "float"))
@@ -48,15 +48,17 @@ class Draft:
         Whether only operations on scalars may be drawn, as in the computation of a reduction.
     palette : Palette
         Which operations it has.
-    depth : int
-        How many computations this one lies in.
+    depth, deepest : int
+        How many computations this one lies in, and in how many one may lie.
     """
 
     def __init__(self, rng: Rng, builder: XlaBuilder, dtypes: Sequence[str] = ()) -> None:
         self.rng = rng
         self.builder = builder
         self.mood = weighted(rng, MOODS)
-        self.table = {n: DTYPES[n] for n in dtypes} or DTYPES
+        self.table: dict[str, float] = {n: DTYPES[n] for n in dtypes} or DTYPES
+        if not dtypes and rng.random() < ANY_TYPES:
+            self.table = dict.fromkeys(DTYPES, 1)
         names = [weighted(rng, self.table) for _ in range(int(rng.integers(1, 5)))]
         self.dtypes = [as_dtype(n) for n in dict.fromkeys(names)]
         self.sizes = [weighted(rng, SIZES) for _ in range(int(rng.integers(2, 5)))]
@@ -66,6 +68,7 @@ class Draft:
         self.palette: Any = None
         self.scalars = False
         self.depth = 0
+        self.deepest = 2 if rng.random() < 0.85 else 3
         self._evaluated = 0
         self._outer: Draft | None = None
 
@@ -115,9 +118,8 @@ class Draft:
 
     def lookup(self, value: Value) -> Any:
         """The array of a value of this builder or of an enclosing one."""
-        found = self.known.get(value)
-        if found is not None:
-            return found
+        if value in self.known:
+            return self.known[value]
         for tensor, hidden in self.builder.captured.values():
             if hidden is value and self._outer is not None:
                 return self._outer.lookup(tensor.payload)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.process_grid import is_communicating
 
 Array = np.ndarray[Any, Any]
 #: what is done to an instruction: (instruction, its kernel as a function of arrays, operands) -> results
@@ -35,8 +36,15 @@ class Body:
 
 def kernel_of(instruction: Instruction, step: Step | None = None) -> Callable[..., tuple[Any, ...]]:
     """An instruction's kernel as a function of arrays that gives a tuple."""
-    params = {k: _callable(v, step) for k, v in instruction.params.items()}
-    found = instruction.op.infer(*[v.spec for v in instruction.operands], **instruction.params)
+    specs = [v.spec for v in instruction.operands]
+    given: Mapping[str, Any] = instruction.params
+    settle = getattr(instruction.op.kernel, "settle", None)
+    if settle is not None:  # on one device
+        given = settle(specs, given, 1, 1)
+    params = {k: _callable(v, step) for k, v in given.items()}
+    found = instruction.op.infer(*specs, **given)
+    if is_communicating(instruction.op.kernel):
+        params["site"] = instruction
 
     def run(*arrays: Any) -> tuple[Any, ...]:
         result = instruction.op.kernel(*arrays, out=found, **params)

@@ -5,6 +5,7 @@ The elements that a condition names are taken for anything (see `fuzzing.roundin
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from xlapy.dtypes import as_dtype
 from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Instruction
 
+from .evaluation import Body
 from .programs import Program, names_in
 from .values import Array
 
@@ -53,7 +55,7 @@ def wide(array: Any) -> Array:
 
 def is_inexact(array: Any) -> bool:
     """Whether an array holds floats or complex numbers."""
-    if isinstance(array, tuple):
+    if array is None or isinstance(array, tuple):  # a token is None
         return False
     dtype = np.asarray(array).dtype
     return dtype.kind not in "biu" and as_dtype(dtype).inexact
@@ -109,6 +111,16 @@ def _solved(instruction: Instruction, operands: Sequence[Any], result: Array) ->
     return np.ones(result.shape, bool)
 
 
+def _grouped(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    params = instruction.params
+    groups = params.get("batch_group_count", 1), params.get("feature_group_count", 1)
+    if instruction.op.name not in ("convolution", "dynamic_conv") or groups == (1, 1):
+        return None
+    if not is_inexact(result) or all(np.isfinite(wide(x)).all() for x in operands[:2]):
+        return None
+    return np.ones(result.shape, bool)
+
+
 def _tiny_angle(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
     if instruction.op.name != "atan2":
         return None
@@ -131,16 +143,6 @@ def _tiny_gamma(instruction: Instruction, operands: Sequence[Any], result: Array
     return np.asarray(np.abs(wide(operands[0])) < float(info.smallest_normal))
 
 
-def _no_zero(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if not is_inexact(result) or as_dtype(result.dtype).name != "f8e8m0fnu":
-        return None
-    if instruction.op.name == "imag":
-        return np.ones(result.shape, bool)
-    if instruction.op.name == "convert_element_type":
-        return np.asarray(wide(operands[0]).real <= 0)
-    return None
-
-
 #: functions that XLA computes alike on both sides of a branch cut, whatever the sign of the zero says
 _CUT = frozenset({"asin", "acos", "atan", "asinh", "acosh", "atanh"})
 
@@ -156,11 +158,46 @@ def _lost_zeta(instruction: Instruction, operands: Sequence[Any], result: Array)
     if instruction.op.name not in ("zeta", "polygamma"):
         return None
     order, q = wide(operands[0]), wide(operands[1])
-    info = ml_dtypes.finfo(as_dtype(result.dtype).numpy)
+    info = np.finfo(np.float64 if result.dtype == np.float64 else np.float32)
     # The first term, q^-order, is nothing in this type.
-    return np.asarray(
-        (q > 0) & (np.log(np.maximum(q, 1.0)) * (order + 1) > -np.log(float(info.smallest_normal)))
+    size = np.log(np.maximum(np.abs(q), 1.0))
+    lost = size * (order + 1) > -np.log(float(info.smallest_normal))
+    if instruction.op.name == "polygamma":
+        lost |= order > (169 if result.dtype == np.float64 else 33)
+    return np.asarray(lost)
+
+
+def _lost_product(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if instruction.op.name != "scaled_dot":
+        return None
+    info = np.finfo(np.float64 if result.dtype == np.float64 else np.float32)
+    small = [x[x != 0] for x in (np.abs(wide(o)) for o in operands)]
+    least = [float(x.min()) if x.size else 1.0 for x in small]
+    # Operand, scale, operand, scale: one of the products that are added up is flushed to zero.
+    nothing = min(least[0] * least[1], least[2] * least[3], np.prod(least)) < float(
+        info.smallest_normal
     )
+    return np.ones(result.shape, bool) if nothing else None
+
+
+def _tied(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
+    if instruction.op.name != "select_and_scatter" or result.ndim < 2:
+        return None
+    x, source, init = (np.asarray(o) for o in operands)
+    if not x.size or not source.size or np.unique(x.reshape(-1).astype(np.float64)).size == x.size:
+        return None
+    op, params = instruction.op, dict(instruction.params)
+    calls = {k: Body(params.pop(k)) for k in ("select", "scatter")}
+    spec: Any = instruction.results[0].spec
+    found = np.zeros(result.shape, bool)
+    exact = op.kernel(x, source, init, out=spec, **params, **calls)
+    for order in itertools.permutations(range(result.ndim)):
+        turned = {k: tuple(v[d] for d in order) for k, v in params.items()}
+        shape = spec.with_shape(tuple(spec.shape[d] for d in order))
+        moved = [np.ascontiguousarray(a.transpose(order)) for a in (x, source)]
+        other = op.kernel(*moved, init, out=shape, **turned, **calls)
+        found |= np.asarray(other).transpose(np.argsort(order)) != exact
+    return found
 
 
 KNOWN: list[KnownDifference] = [
@@ -177,20 +214,33 @@ KNOWN: list[KnownDifference] = [
         _solved, "XLA solves by inverses of blocks, so what is no number spreads within them"
     ),
     KnownDifference(
+        _grouped, "XLA multiplies what is of other groups by zero, so what is no number spreads"
+    ),
+    KnownDifference(
         _no_order,
         "which element is selected beside one that is no number depends on their order",
     ),
-    KnownDifference(_tiny_gamma, "XLA flushes denormals"),
+    KnownDifference(
+        _tied, "XLA goes through a window in an order of its own, which shows where elements tie"
+    ),
+    KnownDifference(
+        _tiny_gamma,
+        "XLA flushes denormals, and jaxlib takes the digamma of zero for nan before 0.11 and for -inf since",
+    ),
+    KnownDifference(
+        _lost_product, "XLA flushes denormals, within what is one operation for the kernels"
+    ),
     KnownDifference(_tiny_angle, "XLA flushes denormals, and divides 0 by 0 then"),
     KnownDifference(_on_a_cut, "XLA does not ask zeros for their sign at branch cuts"),
-    KnownDifference(_lost_zeta, "XLA multiplies an infinite factorial by a power that underflowed"),
-    KnownDifference(_no_zero, "f8e8m0fnu has no zero"),
+    KnownDifference(
+        _lost_zeta, "XLA multiplies a factorial that overflows by a power that underflows"
+    ),
 ]
 
 
 def undetermined(instruction: Instruction, operands: Sequence[Any], result: Any) -> Array | None:
     """Which elements of a result are known to be open; None for none."""
-    if isinstance(result, tuple):
+    if result is None or isinstance(result, tuple):
         return None
     array = np.asarray(result)
     found: Array | None = None
@@ -200,6 +250,14 @@ def undetermined(instruction: Instruction, operands: Sequence[Any], result: Any)
             found = mask if found is None else found | mask
     return found
 
+
+#: what has no form in HLO, or none that XLA reads again
+NOT_IN_HLO = (
+    # Of dynamic operations, without a backend that composes them.
+    "can't be translated to XLA HLO",
+    # XLA refuses to read the largest number of c64 as it writes it.
+    "is out of range for literal's primitive type C64",
+)
 
 #: operations that are read as something else than what was written, with the same values
 WRITTEN_OTHERWISE = {

@@ -16,11 +16,9 @@ from .draft import Draft, Unfit
 from .generators import GENERATORS
 from .values import Array
 
-#: how deep computations lie in one another
-DEEPEST = 2
 _HOLD_COMPUTATIONS = frozenset({
     "while", "fori_loop", "case", "call", "composite_call", "scan", "map", "reduce", "reduce_window", "sort", "scatter",
-    "select_and_scatter", "fusion",
+    "select_and_scatter", "fusion", "cumulative", "set_dimension_size", "all_reduce", "reduce_scatter",
 })  # fmt: skip
 
 
@@ -124,7 +122,7 @@ def grow(draft: Draft, count: int) -> None:
             name = found.scalar[int(draft.rng.choice(len(found.scalar), p=found.scalar_weights))]
         else:
             name = found.names[int(draft.rng.choice(len(found.names), p=found.weights))]
-        if draft.depth >= DEEPEST and name in _HOLD_COMPUTATIONS:
+        if draft.depth >= draft.deepest and name in _HOLD_COMPUTATIONS:
             continue
         try:
             GENERATORS[name].function(draft, name)

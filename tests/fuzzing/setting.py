@@ -105,6 +105,27 @@ def run_compiled(backend: str, computation: Computation, arrays: Sequence[Array]
         return [t.numpy() for t in xlapy.compile(fuzz)(*[put(a) for a in arrays])]
 
 
+def run_eagerly(backend: str, computation: Computation, arrays: Sequence[Array]) -> list[Array]:
+    """The results of a program whose operations are called one after the other."""
+    with xlapy.use_backend(backend):
+        return [t.numpy() for t in inline(computation, [put(a) for a in arrays])]
+
+
+def lowered_on(backend: str, computation: Computation, arrays: Sequence[Array]) -> Any:
+    """A program as a function that was lowered."""
+
+    def fuzz(*tensors: Any) -> Any:
+        return tuple(inline(computation, tensors))
+
+    with xlapy.use_backend(backend):
+        return xlapy.compile(fuzz).lower(*[put(a) for a in arrays])
+
+
+def generator(program: Program, purpose: int) -> np.random.Generator:
+    """Chance for a check of a program."""
+    return np.random.default_rng([*program.seed, purpose])
+
+
 def expected_results(
     computation: Computation, arrays: Sequence[Array], *, count: int = 6
 ) -> list[Expected]:

@@ -11,7 +11,7 @@ import xlapy
 from xlapy.specs import TensorSpec
 from xlapy.trace.autodiff import has_tangent
 from xlapy.trace.builder import trace
-from xlapy.trace.computation import Computation
+from xlapy.trace.computation import Computation, Value
 from xlapy.trace.replay import inline
 from xlapy.trace.verify import verify
 
@@ -19,7 +19,7 @@ from .evaluation import values_of
 from .known_differences import wide
 from .programs import Program
 from .rounding import FACTOR, expectation, samples_of
-from .setting import Fault, Setting, compare, expected_results, run_on
+from .setting import Fault, Setting, compare, expected_results, generator, run_on
 from .values import Array, draw
 
 #: operations whose derivative is not the limit of differences, by intention
@@ -27,9 +27,11 @@ _NOT_A_LIMIT = frozenset(
     {"stop_gradient", "reduce_precision", "bitcast_convert_type", "python_callback"}
 )
 
-
-def _generator(program: Program, purpose: int) -> np.random.Generator:
-    return np.random.default_rng([*program.seed, purpose])
+#: operations whose further operands are sizes
+_SIZED = frozenset({
+    "dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota", "dynamic_pad", "dynamic_reshape",
+    "real_dynamic_slice",
+})  # fmt: skip
 
 
 def _inexact(program: Program) -> list[int]:
@@ -60,7 +62,7 @@ def derivative_programs(program: Program) -> tuple[Program, Program, list[int], 
     computation, arrays = program.computation, program.arrays
     chosen = _inexact(program)
     kept = [i for i, s in enumerate(computation.result_specs) if has_tangent(s)]
-    rng = _generator(program, 1)
+    rng = generator(program, 1)
     count = len(arrays)
     mood = "integral" if program.mood == "integral" else "tame"
     directions = [draw(rng, TensorSpec(arrays[i].shape, arrays[i].dtype), mood) for i in chosen]
@@ -114,11 +116,13 @@ def check_derivatives(setting: Setting, program: Program, order: int = 1) -> Non
     forward, backward, chosen, kept = derivative_programs(program)
     count = len(program.arrays)
     directions, cotangents = forward.arrays[count:], backward.arrays[count:]
-    if "reduce_precision" not in program.op_names:  # taken for linear, which its rounding is not
+    names = program.op_names | {s.dtype.name for s in forward.computation.parameter_specs}  # type: ignore[union-attr]
+    # What rounds is taken for linear; and f4e2m1fn ends at 6.
+    if not names & {"reduce_precision", "f4e2m1fn"}:
         _check_modes(setting, forward, backward, directions, cotangents)
     if program.mood == "tame" and order == 1:
         _check_differences(setting, program, chosen, kept)
-    rng = _generator(program, 2)
+    rng = generator(program, 2)
     for made, often in ((backward, 0.7), (forward, 0.2)):
         if rng.random() < often:
             found = run_on(setting, setting.tested, made.computation, made.arrays)
@@ -129,6 +133,9 @@ def check_derivatives(setting: Setting, program: Program, order: int = 1) -> Non
                 found,
                 expected_results(made.computation, made.arrays),
             )
+    if order == 1 and rng.random() < 0.1 and len(backward.computation.instructions) < 60:
+        setting.counts["check vmap of a derivative"] += 1
+        check_vmap(setting, backward if rng.random() < 0.6 else forward, nested=True)
     if order == 1 and rng.random() < 0.15 and len(backward.computation.instructions) < 60:
         setting.counts["check second derivatives"] += 1
         check_derivatives(setting, backward, 2)
@@ -170,7 +177,7 @@ def _check_differences(
     names = program.op_names
     if names & _NOT_A_LIMIT or not _is_double(computation):
         return
-    rng = _generator(program, 3)
+    rng = generator(program, 3)
     arrays = list(program.arrays)
     for i in chosen:
         # Away from ties.
@@ -227,15 +234,20 @@ def _random_like(rng: np.random.Generator, array: Array) -> Any:
     return np.asarray(values).astype(array.dtype)
 
 
-def check_vmap(setting: Setting, program: Program) -> None:
-    """Vectorised over some of its parameters it gives what a loop gives."""
+def check_vmap(setting: Setting, program: Program, *, nested: bool = False) -> None:
+    """Vectorised over some of its parameters it gives what a loop gives; now and then twice, and derived."""
     computation, arrays = program.computation, program.arrays
     if not arrays:
         return
-    rng = _generator(program, 4)
-    flags = [bool(rng.random() < 0.6) for _ in arrays]
+    rng = generator(program, 4)
+    sizes = _sizes(computation)
+    free = [i for i, v in enumerate(computation.parameters) if v not in sizes]
+    if not free:
+        setting.counts["not done: vmap: rows have sizes of their own"] += 1
+        return
+    flags = [bool(rng.random() < 0.6) and i in free for i in range(len(arrays))]
     if not any(flags):
-        flags[int(rng.integers(len(flags)))] = True
+        flags[free[int(rng.integers(len(free)))]] = True
     size = int(rng.integers(1, 4))
     given = [
         np.stack([_shuffled(rng, a, i) for i in range(size)]) if b else a
@@ -275,6 +287,23 @@ def check_vmap(setting: Setting, program: Program) -> None:
             found,
             expected_results(made.computation, made.arrays),
         )
+    if nested or len(made.computation.instructions) > 60:
+        return
+    if rng.random() < 0.1:
+        setting.counts["check vmap of a vmap"] += 1
+        check_vmap(setting, made, nested=True)
+    if rng.random() < 0.1:
+        setting.counts["check derivatives of a vmap"] += 1
+        check_derivatives(setting, made, 2)
+
+
+def _sizes(computation: Computation) -> set[Value]:
+    """What operations take for the sizes of their results: the result has these sizes, and other rows would not."""
+    found: set[Value] = set()
+    for instruction in computation.instructions:
+        if instruction.op.name in _SIZED:
+            found.update(instruction.operands[0 if instruction.op.name == "dynamic_iota" else 1 :])
+    return found
 
 
 def _shuffled(rng: np.random.Generator, array: Array, number: int) -> Array:

@@ -21,8 +21,25 @@ DTYPES = {
     "s4": 2, "u4": 2, "s2": 1, "u2": 1, "f4e2m1fn": 1, "f8e3m4": 1, "f8e4m3": 1, "f8e4m3fn": 2,
     "f8e4m3b11fnuz": 1, "f8e4m3fnuz": 1, "f8e5m2": 2, "f8e5m2fnuz": 1, "f8e8m0fnu": 1,
 }  # fmt: skip
-SIZES = {0: 3, 1: 12, 2: 18, 3: 20, 4: 14, 5: 10, 6: 6, 7: 5, 8: 5, 16: 2, 33: 1}
+SIZES = {
+    0: 3,
+    1: 12,
+    2: 18,
+    3: 20,
+    4: 14,
+    5: 10,
+    6: 6,
+    7: 5,
+    8: 5,
+    16: 2,
+    33: 1,
+    65: 1,
+    130: 0.5,
+    300: 0.3,
+}
 RANKS = {0: 18, 1: 28, 2: 28, 3: 16, 4: 8, 5: 2}
+#: how many programs have all element types alike, whoever uses them
+ANY_TYPES = 0.2
 #: how the values of a program are drawn: of ordinary size; small integers, so that there are ties and no rounding;
 #: anything, with what is not finite and with extremes
 MOODS = {"tame": 5, "integral": 2, "wild": 3}
@@ -95,7 +112,7 @@ def _floats(rng: Rng, dtype: DType, shape: tuple[int, ...], mood: str) -> Array:
     info = ml_dtypes.finfo(dtype.numpy if dtype.real else dtype.real_part.numpy)
     tiny, largest = float(info.smallest_normal), float(info.max)
     edges = np.array([
-        0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, largest, -largest, tiny, -tiny,
+        0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, -np.nan, largest, -largest, tiny, -tiny,
         np.sqrt(largest), -np.sqrt(tiny), 1 + float(info.eps), 1 - float(info.eps), 3e4, -170.5, 88.5,
         float(info.smallest_subnormal), tiny / 2, 1e-3, -np.pi, 2.0**31, -(2.0**31), 2.0**63, 255.5,
     ])  # fmt: skip

@@ -12,16 +12,16 @@ from . import (
     indexing,
     linear_algebra,
     movement,
+    one_device,
     reduction,
     varying_sizes,
     windows,
 )
-from .table import GENERATORS, WITHOUT, WITHOUT_SECTIONS, Generator
+from .table import GENERATORS, WITHOUT, Generator
 
 __all__ = [
     "GENERATORS",
     "WITHOUT",
-    "WITHOUT_SECTIONS",
     "Generator",
     "arithmetic",
     "contraction",
@@ -29,6 +29,7 @@ __all__ = [
     "indexing",
     "linear_algebra",
     "movement",
+    "one_device",
     "reduction",
     "varying_sizes",
     "windows",

@@ -10,6 +10,7 @@ from fuzzing.draft import ANY, Draft, Unfit
 from fuzzing.values import LARGEST
 from xlapy import ops
 from xlapy.dtypes import DType, as_dtype
+from xlapy.ops.dot_algorithm import as_algorithm
 from xlapy.specs import TensorSpec
 
 from .table import generates
@@ -35,6 +36,15 @@ def _preferred(draft: Draft, dtype: DType) -> DType:
     return as_dtype(WIDER.get(dtype.name, dtype.name)) if draft.chance(0.25) else dtype
 
 
+def _algorithm(draft: Draft, dtype: DType) -> Any:
+    """One that is at least as exact as the operands' type."""
+    names = {
+        "f64": ["F64_F64_F64"], "f32": ["F32_F32_F32", "BF16_BF16_F32_X9"], "f16": ["F16_F16_F32", "F32_F32_F32"],
+        "bf16": ["BF16_BF16_F32", "BF16_BF16_F32_X3", "F32_F32_F32"],
+    }.get(dtype.name, [])  # fmt: skip
+    return as_algorithm(draft.choose(names)) if names and draft.chance(0.1) else None
+
+
 @generates("dot_general", weight=6)
 def dot_general(draft: Draft, name: str) -> Any:
     sizes = [min(n, 8) for n in draft.sizes] + [2, 3]
@@ -50,10 +60,12 @@ def dot_general(draft: Draft, name: str) -> Any:
     dtype = draft.dtype(ANY)
     lhs = draft.tensor(dtype=dtype, shape=lhs_shape)
     rhs = draft.tensor(dtype=dtype, shape=rhs_shape)
+    algorithm = _algorithm(draft, dtype)
+    precision = None if algorithm else draft.choose([None, None, ("HIGHEST", "HIGH")])
     return draft.bind(
         name, lhs, rhs, lhs_batching_dimensions=lb, rhs_batching_dimensions=rb, lhs_contracting_dimensions=lc,
-        rhs_contracting_dimensions=rc, precision_config=draft.choose([None, None, ("HIGHEST", "DEFAULT")]),
-        preferred_element_type=_preferred(draft, dtype), algorithm=None,
+        rhs_contracting_dimensions=rc, precision_config=precision,
+        preferred_element_type=_preferred(draft, dtype), algorithm=algorithm,
     )  # fmt: skip
 
 
@@ -67,7 +79,7 @@ def dot(draft: Draft, name: str) -> Any:
 @generates("ragged_dot", weight=1)
 def ragged_dot(draft: Draft, name: str) -> Any:
     """The three modes: the ragged dimension is free, contracted, or one of the batch."""
-    dtype = as_dtype(draft.choose(["f32", "f64", "s32", "bf16"]))
+    dtype = as_dtype(draft.choose(["f32", "f64", "s32", "bf16", "c64", "f16", "u8", "f8e5m2"]))
     m, k, n, g = (draft.choose([1, 2, 3, 5]) for _ in range(4))
     batch = [draft.choose([1, 2])] if draft.chance(0.4) else []
     mode = draft.choose(["free", "contracting", "batching"])
@@ -100,8 +112,9 @@ def scaled_dot(draft: Draft, name: str) -> Any:
     ])  # fmt: skip
     blocks, length = draft.choose([(1, 2), (2, 2), (3, 1), (1, 4), (2, 3)])
     m, n, k = draft.choose([1, 2, 3]), draft.choose([1, 2, 4]), blocks * length
-    lhs_shape, (lc, _) = _arranged(draft, [[k], [m]])
-    rhs_shape, (rc, _) = _arranged(draft, [[k], [n]])
+    batch = [draft.choose([1, 2, 3])] if draft.chance(0.3) else []
+    lhs_shape, (lb, lc, _) = _arranged(draft, [batch, [k], [m]])
+    rhs_shape, (rb, rc, _) = _arranged(draft, [batch, [k], [n]])
 
     def scales(shape: tuple[int, ...], contracted: int) -> Any:
         cut = tuple(blocks if d == contracted else s for d, s in enumerate(shape))
@@ -112,7 +125,7 @@ def scaled_dot(draft: Draft, name: str) -> Any:
     rhs = draft.tensor(dtype=as_dtype(kind), shape=rhs_shape)
     wide = as_dtype("f64" if kind == "f64" else draft.choose(["f32", "f32", "bf16"]))
     return draft.bind(
-        name, lhs, scales(lhs_shape, lc[0]), rhs, scales(rhs_shape, rc[0]), lhs_batching_dimensions=(),
-        rhs_batching_dimensions=(), lhs_contracting_dimensions=lc, rhs_contracting_dimensions=rc,
+        name, lhs, scales(lhs_shape, lc[0]), rhs, scales(rhs_shape, rc[0]), lhs_batching_dimensions=lb,
+        rhs_batching_dimensions=rb, lhs_contracting_dimensions=lc, rhs_contracting_dimensions=rc,
         precision_config=None, preferred_element_type=wide,
     )  # fmt: skip

@@ -121,16 +121,38 @@ def places(draft: Draft, shape: Ints, *, whole: bool = False) -> Places:
     )  # fmt: skip
 
 
+def promised(draft: Draft, p: Places, shape: Ints, dtype: DType) -> tuple[Any, dict[str, bool]]:
+    """Indices, and what a program may promise of them: that they are in order, and that no window overlaps another."""
+    bound = max(shape, default=1)
+    promises = {"indices_are_sorted": False, "unique_indices": False}
+    if not draft.chance(0.3) or len(p.index_map) != 1 or p.batching:
+        return indices(draft, p.index_shape, dtype, bound), promises
+    (axis,) = p.index_map
+    count, places_there = int(np.prod(p.index_shape)), shape[axis] - p.sizes[axis] + 1
+    unique = p.sizes[axis] == 1 and count <= places_there and draft.chance(0.7)
+    values = draft.rng.permutation(places_there)[:count] if unique else None
+    if values is None:
+        values = draft.rng.integers(0, max(places_there, 1), count)
+    ordered = draft.chance(0.7)
+    # One number to each vector, so that their order is that of the numbers.
+    given = np.sort(values) if ordered else values
+    if len(given) != count:
+        return indices(draft, p.index_shape, dtype, bound), promises
+    spec = TensorSpec(p.index_shape, dtype)
+    promises = {"indices_are_sorted": ordered, "unique_indices": unique}
+    return draft.bind("constant", value=given.reshape(spec.shape).astype(dtype.numpy)), promises
+
+
 @generates("gather", weight=6)
 def gather(draft: Draft, name: str) -> Any:
     x = draft.tensor(most=4)
     p = places(draft, x.spec.shape)
-    start = indices(draft, p.index_shape, index_dtype(draft), max(x.spec.shape, default=1))
+    start, promises = promised(draft, p, x.spec.shape, index_dtype(draft))
     return draft.bind(
         name, x, start, offset_dims=p.offset_dims, collapsed_slice_dims=p.collapsed,
         operand_batching_dims=p.batching, start_indices_batching_dims=p.index_batching,
         start_index_map=p.index_map, index_vector_dim=p.vector_dim, slice_sizes=p.sizes,
-        indices_are_sorted=False,
+        indices_are_sorted=promises["indices_are_sorted"],
     )  # fmt: skip
 
 
@@ -138,7 +160,7 @@ def gather(draft: Draft, name: str) -> Any:
 def scatter(draft: Draft, name: str) -> Any:
     x = draft.tensor(most=4)
     p = places(draft, x.spec.shape)
-    start = indices(draft, p.index_shape, index_dtype(draft), max(x.spec.shape, default=1))
+    start, promises = promised(draft, p, x.spec.shape, index_dtype(draft))
     inputs = [x]
     if draft.chance(0.15):
         inputs.append(draft.tensor(shape=x.spec.shape))
@@ -156,7 +178,7 @@ def scatter(draft: Draft, name: str) -> Any:
         name, *inputs, start, *updates, update_computation=body, update_window_dims=p.offset_dims,
         inserted_window_dims=p.collapsed, input_batching_dims=p.batching,
         scatter_indices_batching_dims=p.index_batching, scatter_dims_to_operand_dims=p.index_map,
-        index_vector_dim=p.vector_dim, indices_are_sorted=False, unique_indices=False,
+        index_vector_dim=p.vector_dim, **promises,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import xlapy
 from fuzzing.draft import REAL, Draft, Unfit
 from fuzzing.values import draw
 from xlapy import ops
@@ -48,6 +49,7 @@ def fold_of(draft: Draft, dtypes: Sequence[DType]) -> tuple[Computation, list[An
     integers = all(d.kind in ("int", "uint") for d in dtypes)
     ordered = count == 2 and integers and draft.chance(0.5)
     through_select = count == 1 and integers and draft.chance(0.15)
+    branching = through_select and draft.chance(0.4)
     if through_select:
         inits = [_identity("max", dtypes[0])]
 
@@ -58,6 +60,8 @@ def fold_of(draft: Draft, dtypes: Sequence[DType]) -> tuple[Computation, list[An
             tie = ops.and_(ops.eq(a[0], b[0]), ops.lt(a[1], b[1]))
             first = ops.or_(ops.gt(a[0], b[0]), tie)
             return [ops.select(first, a[0], b[0]), ops.select(first, a[1], b[1])]
+        if branching:
+            return xlapy.cond(ops.ge(a[0], b[0]), lambda x, y: x, lambda x, y: y, a[0], b[0])
         if through_select:
             return ops.select(ops.ge(a[0], b[0]), a[0], b[0])
         if swapped:
@@ -102,13 +106,18 @@ def position(draft: Draft, name: str) -> Any:
 
 @generates("sort", weight=4)
 def sort(draft: Draft, name: str) -> Any:
-    x = draft.tensor(REAL | {"bool"}, least=1)
+    x = draft.tensor(REAL | {"bool"} if draft.chance(0.95) else frozenset({"complex"}), least=1)
     others = [draft.tensor(shape=x.spec.shape) for _ in range(draft.choose([0, 0, 1, 2]))]
     operands = [x, *others]
     form = draft.integer(0, 3)
+    kind = x.spec.dtype.kind
+    # What is equal is the same then.
+    alike = not others and (kind in ("int", "uint", "bool") or (kind == "float" and form in (1, 2)))
 
     def less(inner: Draft, *xs: Any) -> Any:
         a, b = xs[0], xs[1]
+        if kind == "complex":
+            return ops.lt_total_order(ops.imag(a), ops.imag(b))
         if form == 0 or x.spec.dtype.kind != "float":
             first = ops.gt(a, b) if form == 1 else ops.lt(a, b)
         elif form == 1:
@@ -134,7 +143,7 @@ def sort(draft: Draft, name: str) -> Any:
         name,
         *operands,
         dimension=dimension,
-        is_stable=True,
+        is_stable=not (alike and draft.chance(0.3)),
         comparator=body_of(draft, scalars, less),
     )
 
@@ -195,7 +204,29 @@ def scan(draft: Draft, name: str) -> Any:
             raise Unfit
     return draft.bind(
         name, *inputs, *carried, body=body, carries=len(carried), dimension=dimension,
-        is_reverse=draft.chance(0.4), is_associative=None,
+        is_reverse=draft.chance(0.4), is_associative=draft.choose([None, None, False]),
+    )  # fmt: skip
+
+
+@generates("cumulative", weight=1.5)
+def cumulative(draft: Draft, name: str) -> Any:
+    """A scan that says of itself that it may be done in any order: sums, products, extremes so far."""
+    x = draft.tensor(least=1, most=3)
+    fold = _one_fold(draft, x.spec.dtype)
+    dimension = draft.integer(0, x.spec.rank - 1)
+    spec = x.spec.with_shape((*x.spec.shape[:dimension], *x.spec.shape[dimension + 1 :]))
+    first = np.broadcast_to(_identity(fold, spec.dtype), spec.shape)
+    arrays = [np.zeros(spec.shape, spec.dtype.numpy)] * 2
+
+    def write(inner: Draft, a: Any, total: Any) -> Any:
+        made = inner.bind(fold, total, a)
+        return [made, made]
+
+    body = draft.body(write, [spec, spec], arrays, scalars=False)
+    start = draft.bind("constant", value=np.array(first))
+    return draft.bind(
+        "scan", x, start, body=body, carries=1, dimension=dimension, is_reverse=draft.chance(0.4),
+        is_associative=draft.choose([True, True, None]),
     )  # fmt: skip
 
 

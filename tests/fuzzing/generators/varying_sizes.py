@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+import xlapy
 from fuzzing.draft import Draft, Unfit
 from xlapy import ops
 from xlapy.dtypes import as_dtype
@@ -21,7 +22,63 @@ def sizes(draft: Draft, values: Any) -> Any:
     return draft.bind("constant", value=np.asarray(values, np.int32))
 
 
-@generates("set_dimension_size", weight=1.5)
+def sizes_now_and_then(draft: Draft, values: Any) -> Any:
+    """A vector of sizes that is known only when the program runs, now and then."""
+    if draft.chance(0.8):
+        return sizes(draft, values)
+    return draft.make(TensorSpec(np.shape(values), S32), np.asarray(values))
+
+
+def _step(draft: Draft, x: Any) -> Any:
+    """Something done to an array of varying size; it may have lost the dimension that varies."""
+    spec, kind = x.spec, x.spec.dtype.kind
+    fixed = [d for d in range(spec.rank) if d not in spec.dynamic]
+    number = kind in ("int", "uint", "float", "complex")
+    forms = ["transpose", "select", "copy", "concatenate", "case", "convert"]
+    forms += ["neg", "add", "reduce", "map"] if number else []
+    forms += ["compare", "sort", "max"] if kind != "complex" else []
+    forms += ["rev", "slice", "broadcast"] if spec.rank < 4 else []
+    form = draft.choose(forms)
+    if form == "transpose":
+        return draft.bind("transpose", x, permutation=draft.order(spec.rank))
+    if form == "select":
+        return ops.select(ops.eq(x, x), x, x)
+    if form == "compare":
+        return ops.le(x, x)
+    if form == "concatenate":
+        return ops.concatenate([x, x], draft.choose(fixed or [0]))
+    if form == "case":
+        pred = draft.tensor(dtype=as_dtype("pred"), shape=())
+        return xlapy.cond(pred, lambda y: y, lambda y: ops.copy(y), x)
+    if form == "convert":
+        return ops.convert(x, draft.choose(["f32", "s32", "f64", "u8", "c64"]))
+    if form == "map":
+        return ops.map([x], lambda y: ops.add(y, y), list(range(spec.rank)))
+    if form == "add":
+        return ops.add(x, x)
+    if form == "max":
+        return ops.max(x, x)
+    if form == "sort":
+        return ops.sort(x, draft.choose(fixed or [0]))
+    if form == "reduce":
+        axis = draft.integer(0, spec.rank - 1)
+        whole = kind == "complex" or draft.chance(0.6)
+        return ops.reduce_sum(x, (axis,)) if whole else ops.reduce_max(x, (axis,))
+    if form == "rev":
+        return draft.bind("rev", x, dimensions=draft.some(spec.rank))
+    if form == "slice" and fixed:
+        d = draft.choose(fixed)
+        limits = list(spec.shape)
+        limits[d] = draft.integer(0, limits[d])
+        ones = (1,) * spec.rank
+        return ops.slice(x, (0,) * spec.rank, tuple(limits), ones)
+    if form == "broadcast":
+        dims = tuple(range(1, spec.rank + 1))
+        return ops.broadcast(x, (draft.choose([1, 2]),)) if dims else x
+    return ops.neg(x) if number and kind != "uint" else ops.copy(x)
+
+
+@generates("set_dimension_size", weight=2)
 def set_dimension_size(draft: Draft, name: str) -> Any:
     """Cut, changed, and filled up again with zeros; and the size."""
     x = draft.tensor(least=1, most=3)
@@ -29,13 +86,17 @@ def set_dimension_size(draft: Draft, name: str) -> Any:
     d = draft.integer(0, spec.rank - 1)
     length = draft.make(TensorSpec((), S32), np.asarray(draft.integer(0, spec.shape[d])))
     cut = ops.set_dimension_size(x, length, d)
-    if spec.dtype.kind in ("int", "float", "complex") and draft.chance(0.5):
-        cut = ops.neg(cut)
-    size = ops.get_dimension_size(cut, d)
-    if draft.chance(0.3) and spec.dtype.kind in ("int", "uint", "float"):
-        return ops.reduce_max(cut, (d,)) if spec.rank == 1 else size
-    full = ops.set_dimension_size(cut, spec.shape[d], d)
-    inside = ops.lt(ops.iota("s32", spec.shape, d), ops.broadcast_in_dim(size, spec.shape, ()))
+    for _ in range(draft.integer(0, 3)):
+        if cut.spec.dynamic:
+            cut = _step(draft, cut)
+    spec = cut.spec
+    inside = draft.bind("constant", value=np.ones(spec.shape, bool))
+    full = cut
+    for e in spec.dynamic:
+        size = ops.get_dimension_size(cut, e)
+        full = ops.set_dimension_size(full, spec.shape[e], e)
+        there = ops.lt(ops.iota("s32", spec.shape, e), ops.broadcast_in_dim(size, spec.shape, ()))
+        inside = ops.and_(inside, there)
     zero = draft.make(TensorSpec((), spec.dtype), np.zeros((), spec.dtype.numpy))
     return ops.select(inside, full, ops.broadcast_in_dim(zero, spec.shape, ()))
 
@@ -52,7 +113,7 @@ def dynamic_reshape(draft: Draft, name: str) -> Any:
 
     x = draft.tensor()
     shape = factored(draft, x.spec.size)
-    return draft.bind(name, x, sizes(draft, shape), result=x.spec.with_shape(shape))
+    return draft.bind(name, x, sizes_now_and_then(draft, shape), result=x.spec.with_shape(shape))
 
 
 @generates("dynamic_iota", weight=0.5)
@@ -62,7 +123,10 @@ def dynamic_iota(draft: Draft, name: str) -> Any:
         raise Unfit
     result = TensorSpec(shape, draft.choose(["s32", "f32", "u8", "c64", "s64"]))
     return draft.bind(
-        name, sizes(draft, shape), iota_dimension=draft.integer(0, len(shape) - 1), result=result
+        name,
+        sizes_now_and_then(draft, shape),
+        iota_dimension=draft.integer(0, len(shape) - 1),
+        result=result,
     )
 
 
@@ -76,7 +140,7 @@ def dynamic_broadcast_in_dim(draft: Draft, name: str) -> Any:
         if n != 1:
             shape[d] = n
     return draft.bind(
-        name, x, sizes(draft, shape), broadcast_dimensions=dims, known_expanding_dimensions=(),
+        name, x, sizes_now_and_then(draft, shape), broadcast_dimensions=dims, known_expanding_dimensions=(),
         known_nonexpanding_dimensions=(), result=x.spec.with_shape(tuple(shape)),
     )  # fmt: skip
 
@@ -95,7 +159,7 @@ def dynamic_pad(draft: Draft, name: str) -> Any:
         high.append(b)
         between.append(interior)
         shape.append(full + a + b)
-    amounts = [sizes(draft, v) for v in (low, high, between)]
+    amounts = [sizes_now_and_then(draft, v) for v in (low, high, between)]
     return draft.bind(name, x, value, *amounts, result=x.spec.with_shape(tuple(shape)))
 
 
@@ -111,7 +175,7 @@ def real_dynamic_slice(draft: Draft, name: str) -> Any:
         limits.append(limit)
         strides.append(stride)
         shape.append(-(-(limit - start) // stride))
-    places = [sizes(draft, v) for v in (starts, limits, strides)]
+    places = [sizes_now_and_then(draft, v) for v in (starts, limits, strides)]
     return draft.bind(name, x, *places, result=x.spec.with_shape(tuple(shape)))
 
 
@@ -123,7 +187,7 @@ def dynamic_gather(draft: Draft, name: str) -> Any:
     p = places(draft, x.spec.shape)
     start = indices(draft, p.index_shape, S32, max(x.spec.shape, default=1))
     return draft.bind(
-        name, x, start, sizes(draft, p.sizes), offset_dims=p.offset_dims, collapsed_slice_dims=p.collapsed,
+        name, x, start, sizes_now_and_then(draft, p.sizes), offset_dims=p.offset_dims, collapsed_slice_dims=p.collapsed,
         operand_batching_dims=p.batching, start_indices_batching_dims=p.index_batching,
         start_index_map=p.index_map, index_vector_dim=p.vector_dim, indices_are_sorted=False,
         result=x.spec.with_shape(p.result),
@@ -139,7 +203,7 @@ def dynamic_conv(draft: Draft, name: str) -> Any:
     size = max(0, (n + low + high - k) // stride + 1)
     lhs = draft.tensor(dtype=dtype, shape=(2, 3, n))
     rhs = draft.tensor(dtype=dtype, shape=(2, 3, k))
-    padding = sizes(draft, [[low, high]])
+    padding = sizes_now_and_then(draft, [[low, high]])
     return draft.bind(
         name, lhs, rhs, padding, window_strides=(stride,), lhs_dilation=(1,), rhs_dilation=(1,),
         window_reversal=(False,), input_batch_dimension=0, input_feature_dimension=1, input_spatial_dimensions=(2,),

@@ -51,7 +51,7 @@ def reduce_window(draft: Draft, name: str) -> Any:
 
 @generates("select_and_scatter", weight=2)
 def select_and_scatter(draft: Draft, name: str) -> Any:
-    x = draft.tensor(REAL, most=3)
+    x = draft.tensor(REAL, most=4)
     geometry = window(draft, x.spec.shape, plain=True)
     source = draft.tensor(dtype=x.spec.dtype, shape=geometry.counts(x.spec.shape))
     compare = draft.choose([ops.ge, ops.le, ops.gt])
@@ -66,7 +66,8 @@ def select_and_scatter(draft: Draft, name: str) -> Any:
 
 
 CONVOLVED = (
-    "f32", "f32", "f32", "f64", "f16", "bf16", "c64", "c128", "s32", "s8", "u8", "s64", "f8e5m2", "f8e4m3fn"
+    "f32", "f32", "f32", "f64", "f16", "bf16", "c64", "c128", "s32", "s8", "u8", "s64", "f8e5m2", "f8e4m3fn", "f8e3m4",
+    "f8e4m3b11fnuz", "f8e5m2fnuz", "f4e2m1fn", "s16", "u32", "u64", "s4", "u2", "pred",
 )  # fmt: skip
 
 
