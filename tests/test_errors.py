@@ -17,17 +17,22 @@ import xlapy
 from xlapy import errors
 
 PACKAGE = Path(xlapy.__file__).parent
-OURS = set(errors.__all__)
+OURS = {
+    name
+    for name in errors.__all__
+    if isinstance(found := getattr(errors, name), type) and issubclass(found, errors.XlapyError)
+}
 FORM = re.compile(r"\bmust\b.*; got\s.*\[(?:[CIX]\d+|\{\w*\})\]", re.DOTALL)
 LABEL = re.compile(r"[CIX]\d+|\{\w*\}")
 #: `require` and its like: the places of the label, the sentence and the value among their arguments
 CHECKS = {"require": (1, 2, 3), "require_shape": (1, 2, 3), "require_dtype": (1, 2, 3)}
 
-#: (module, function) whose message is another error's, which has the form
+#: (module, function) whose message is another error's, which has the form, or what a program says of itself
 PASSED_ON = {
     ("backends/pjrt.py", "_refusing.run"),
     ("backends/pjrt.py", "Pjrt.group"),
     ("compilation.py", "CompiledFunction._leaf_tensor"),
+    ("ops/shape_calls.py", "_refused"),
 }
 #: (module, function) that raises another class than ours, and why
 OTHERS = {
@@ -39,6 +44,7 @@ OTHERS = {
     ("interchange/quantized_types.py", "parse_quantized"): "caught in the function",
     ("staging.py", "_flat"): "caught: the arguments take the longer way",
     ("tensor.py", "Tensor.__array__"): "numpy's protocol asks for a ValueError",
+    ("tensor.py", "Tensor.__dlpack__"): "the protocol asks for a BufferError",
     ("trace/stablehlo_reader.py", "_parse_type"): "caught in the function",
 }
 
@@ -166,6 +172,8 @@ def given(function: Function, name: str, within: frozenset[object]) -> set[str]:
     if name in function.defaults:
         found |= texts(function.defaults[name], function, within)
     for call, caller in calls().get(own, []):
+        if own.startswith("_") and caller.module != function.module:
+            continue
         value = argument(call, name, place)
         if value is not None:
             found |= texts(value, caller, within)

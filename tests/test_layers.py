@@ -33,6 +33,7 @@ LAYERS: tuple[frozenset[str], ...] = (
             "jacobians",
             "methods",
             "signatures",
+            "scalar_arguments",
             "stages",
             "control_flow",
             "host_transfer",

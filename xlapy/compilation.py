@@ -23,9 +23,9 @@ from xlapy.errors import (
     XlapyError,
 )
 from xlapy.methods import BoundMethod, describe_object, require_unchanged, stand_in_for
+from xlapy.scalar_arguments import SCALARS, ScalarArguments, is_scalar
 from xlapy.signatures import (
     INSTANCE,
-    SCALARS,
     Entry,
     Signature,
     as_flags,
@@ -34,7 +34,6 @@ from xlapy.signatures import (
     described,
     difference,
     host_scalar,
-    is_scalar,
     leaf_key,
     leaf_paths,
     leaves_below,
@@ -51,7 +50,7 @@ from xlapy.specs import TensorSpec, TupleSpec
 from xlapy.stages import Executable, Lowered
 from xlapy.staging import clear_staged
 from xlapy.tensor import Placed, Placement, Tensor
-from xlapy.trace.builder import ScalarUse, XlaBuilder, lift, recording, require_function
+from xlapy.trace.builder import XlaBuilder, lift, recording, require_function
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
@@ -186,8 +185,10 @@ class CompiledFunction:
         if entry is None or entry.run is None:
             entry = self._prepare(signature, key, tensors, placement, instance)
         if entry.scalars:
-            entry.check_scalars(signature.leaves, self._name, lambda: self._paths(signature))
-            tensors += [put(a, placement) for a in entry.exact_scalars(signature.leaves)]
+            further = entry.scalars.values(
+                signature.leaves, self._name, lambda: self._paths(signature)
+            )
+            tensors += [put(a, placement) for a in further]
         run = entry.run
         assert run is not None
         if entry.donated:
@@ -363,15 +364,14 @@ class CompiledFunction:
         builder = XlaBuilder(self._name, parent.scope if parent is not None else None)
         paths = self._paths(signature)
         arguments = []
-        scalars: dict[int, ScalarUse] = {}
+        scalars = ScalarArguments()
         for i, x in enumerate(signature.leaves):
             spec = spec_of_leaf(x)
             if self._grid is not None:
                 spec = self._grid.part(spec, paths[i], self._name)
             argument = builder.parameter(i, spec, paths[i])
             if is_scalar(x):
-                builder.weak.add(argument.payload)
-                builder.scalars[argument.payload] = scalars[i] = ScalarUse()
+                scalars.declare(builder, i, x, argument)
                 if (example := stand_in(x)) is not None:
                     builder.stand_ins[argument.payload] = example
             arguments.append(argument)
@@ -382,6 +382,7 @@ class CompiledFunction:
             results = [builder.value(self._result(x, i)) for i, x in enumerate(leaves)]
         self.traces += 1
         self._history.append(described(signature, paths))
+        scalars.finish(builder, results)
         computation = builder.finish(results)
         donated = leaves_below(self._donate, paths)
         captured = [t for t, _ in builder.captured.values()]
@@ -434,8 +435,10 @@ class CompiledFunction:
             if all(type(t.placed) is Placed for t in entry.captured):
                 self._entries[key] = entry
         if entry.scalars:
-            entry.check_scalars(signature.leaves, self._name, lambda: self._paths(signature))
-            leaves += [lift(a) for a in entry.exact_scalars(signature.leaves)]
+            further = entry.scalars.values(
+                signature.leaves, self._name, lambda: self._paths(signature)
+            )
+            leaves += [lift(a) for a in further]
         outs = bind(lookup("call"), *leaves, *entry.captured, computation=entry.computation)
         return tree.unflatten(entry.out_structure, outs)
 

@@ -87,13 +87,12 @@ def _in_one_program(function: Callable[..., Any], args: Any, name: str) -> Any:
             filled[i] = t
         return function(*tree.unflatten(structure, filled))
 
-    # Python scalars adapt to what they meet, as they do outside.
-    weak = [j for j, i in enumerate(positions) if type(leaves[i]) in (float, complex)]
-    return staging.run(staged, tensors, name, weak)
+    return staging.run(staged, tensors, name)
 
 
 def _is_array(x: Any) -> bool:
-    return type(x) is Tensor or isinstance(x, float | complex) or hasattr(x, "__array__")
+    # Python scalars stay what they are, and adapt to what they meet; `staging` makes parameters of them again.
+    return type(x) is Tensor or hasattr(x, "__array__")
 
 
 def value_and_grad(

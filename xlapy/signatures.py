@@ -11,16 +11,16 @@ import numpy as np
 
 from xlapy import tree
 from xlapy.backends.base import Executable as Program
-from xlapy.dtypes import as_dtype, python_scalar, weak_dtype
-from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError, shown
-from xlapy.numpy.promotion import convert, is_weak, weak_source
+from xlapy.dtypes import python_scalar
+from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError
+from xlapy.numpy.promotion import is_weak
+from xlapy.scalar_arguments import SCALARS, ScalarArguments, is_scalar
 from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.staging import scalar_class, scalar_on_host
 from xlapy.tensor import Placed, Tensor
-from xlapy.trace.builder import ScalarUse, host_array, scalar_array
+from xlapy.trace.builder import host_array, scalar_array
 from xlapy.trace.computation import Computation
 
-SCALARS: Final = (bool, int, float, complex)
 #: in the place of a static argument's name: what the object of a method is like
 INSTANCE: Final = object()
 
@@ -174,35 +174,15 @@ class Entry:
         captured: list[Tensor],
         out_structure: tree.TreeDef,
         donated: frozenset[int],
-        scalars: Mapping[int, ScalarUse],
+        scalars: ScalarArguments,
     ) -> None:
         self.computation = computation
         self.captured = captured
         self.out_structure = out_structure
         self.donated = donated
-        #: the Python scalars among the leaves, by number
         self.scalars = scalars
         self.executable: Program | None = None
         self.run: Callable[[list[Any]], Any] | None = None
-
-    def check_scalars(
-        self, leaves: Sequence[Any], name: str, paths: Callable[[], list[str]]
-    ) -> None:
-        """Refuse Python integers that do not fit what they meet in the function."""
-        for i, use in self.scalars.items():
-            x = leaves[i]
-            if type(x) is Tensor:
-                for dtype in use.met if is_weak(x) else ():
-                    weak_source(x, dtype)  # whoever gives the number finds out whether it fits
-                continue
-            for dtype in use.met if type(x) is int else ():
-                try:
-                    weak_dtype(x, dtype)
-                except DTypeError:
-                    raise DTypeError(
-                        f"{name}: a Python integer must fit {dtype}, which it meets in the function; got {shown(x)} for"
-                        f" {paths()[i]} [X3]"
-                    ) from None
 
     def require_unshared(
         self, tensors: Sequence[Tensor], name: str, paths: Callable[[], list[str]]
@@ -225,23 +205,6 @@ class Entry:
         for i in self.donated:
             if tensors[i] is leaves[i]:
                 tensors[i].delete()
-
-    def exact_scalars(self, leaves: Sequence[Any]) -> list[Any]:
-        """The further arguments: Python numbers, as arrays in double precision; weak tensors in it."""
-        uses = sorted((use.number, i) for i, use in self.scalars.items() if use.exact is not None)
-        return [_in_double(leaves[i]) for _, i in uses]
-
-
-def _in_double(x: Any) -> Any:
-    if type(x) is Tensor and is_weak(x):
-        dtype = as_dtype("c128" if x.dtype.kind == "complex" else "f64")
-        return convert(weak_source(x, dtype), dtype)
-    return scalar_on_host(x, np.dtype(np.complex128 if type(x) is complex else np.float64))
-
-
-def is_scalar(x: Any) -> bool:
-    """Whether a leaf is a Python scalar, or stands for one in the trace that calls."""
-    return type(x) in SCALARS or (type(x) is Tensor and is_weak(x))
 
 
 def stand_in(x: Any) -> Any:

@@ -100,10 +100,10 @@ class Executable:
             tensors = [put(t.numpy(), lowered._placement) for t in tensors]
         entry = lowered._entry
         if entry.scalars:
-            entry.check_scalars(
+            further = entry.scalars.values(
                 signature.leaves, function._name, lambda: function._paths(signature)
             )
-            tensors += [put(a, lowered._placement) for a in entry.exact_scalars(signature.leaves)]
+            tensors += [put(a, lowered._placement) for a in further]
         if entry.donated:
             entry.require_unshared(tensors, function._name, lambda: function._paths(signature))
         payloads = self._program.execute([t.payload for t in (*tensors, *entry.captured)])

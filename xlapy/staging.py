@@ -15,7 +15,7 @@ import numpy as np
 from xlapy import tree
 from xlapy.backends.eager import common_placement, compile_checked, put
 from xlapy.backends.registry import current_backend
-from xlapy.dtypes import python_scalar
+from xlapy.dtypes import as_dtype, python_scalar
 from xlapy.errors import XlapyError, shown
 from xlapy.source import caller, hide_library_frames
 from xlapy.specs import TensorSpec
@@ -63,16 +63,14 @@ def run(
     function: Callable[..., Any],
     tensors: Sequence[Tensor],
     name: str = "main",
-    weak: Sequence[int] = (),
 ) -> Any:
     """Trace a function of tensors now, run it as one program, and give its results in their container.
 
-    Programs are kept by their text, in which Python scalars are parameters: a changing learning rate does not
-    compile anew. The tensors at the places `weak` stand for Python scalars, which adapt to what they meet.
+    Programs are kept by their text, in which floating-point scalars are parameters: a changing learning rate does not
+    compile anew.
     """
     builder = XlaBuilder(name)
     arguments = [builder.parameter(i, t.placed.spec) for i, t in enumerate(tensors)]
-    builder.weak.update(arguments[i].payload for i in weak)
     with recording(builder):
         leaves, structure = tree.flatten(function(*arguments))
         values = [builder.value(x if type(x) is Tensor else lift(x)) for x in leaves]
@@ -110,7 +108,7 @@ def _hoist_scalars(computation: Computation) -> tuple[Computation, list[np.ndarr
     for instruction in computation.instructions:
         if instruction.op is constant:
             value = instruction.params["value"]
-            if is_splat(value) and value.dtype.kind == "f":
+            if is_splat(value) and as_dtype(value.dtype).inexact:
                 scalar = np.array(value[(0,) * value.ndim])
                 parameter = Value(TensorSpec((), scalar.dtype))
                 scalars.append(scalar)

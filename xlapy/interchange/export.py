@@ -235,7 +235,8 @@ def _computation(f: Callable[..., Any] | Computation, specs: Sequence[Any]) -> C
     compiled = f if isinstance(f, CompiledFunction) else CompiledFunction(f)
     arguments = tree.map(_spec, specs)
     lowered = compiled.lower(*arguments)
-    return _bake(lowered.computation, lowered._entry.captured)
+    entry = lowered._entry
+    return entry.scalars.within(_bake(lowered.computation, entry.captured))  # type: ignore[no-any-return]
 
 
 def _spec(x: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from xlapy import tensor
 from xlapy.errors import ConstraintError
+from xlapy.trace.scalars import derived
 
 from . import arithmetic, comparison, powers, rounding
 from .operators import binary_operator, unary_operator
@@ -98,7 +99,7 @@ def _install() -> None:
         "__pos__": unary_operator(arithmetic.positive),
         "__abs__": unary_operator(arithmetic.abs),
         "__invert__": unary_operator(comparison.bitwise_invert),
-        "__round__": lambda x, digits=None: rounding.round(x, 0 if digits is None else digits),
+        "__round__": _round,
         "__getitem__": indexing.getitem,
         "__setitem__": updates.setitem,
         "reshape": _reshape,
@@ -134,6 +135,12 @@ def _install() -> None:
         "equal": comparison.equal,
     }
     tensor.install(functions, attributes)
+
+
+def _round(x: Any, digits: int | None = None) -> Any:
+    """As Python rounds its own numbers, where `x` stands for one."""
+    made = derived("round", x) if digits is None else derived("round", x, digits)
+    return rounding.round(x, 0 if digits is None else digits) if made is None else made
 
 
 def _reshape(x: Any, /, *shape: Any) -> Any:

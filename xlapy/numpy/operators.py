@@ -9,6 +9,7 @@ from xlapy.tensor import OPERANDS, Tensor
 from xlapy.trace.builder import XlaBuilder
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import current_builder
+from xlapy.trace.scalars import derived
 
 __all__ = ["binary_operator", "unary_operator"]
 
@@ -33,17 +34,19 @@ def binary_operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], C
                 return Tensor(placed, execute((x.payload, y.payload))[0])
         if not isinstance(y, OPERANDS):
             return NotImplemented
-        result = function(x, y)
-        if builder is not None and builder.weak:
-            _keep_weak(builder, result, x, y)
-        return result
+        return function(x, y) if builder is None or not builder.weak else _beside(x, y, builder)
 
     def reflected(x: Any, y: Any, /) -> Any:
         if not isinstance(y, OPERANDS):
             return NotImplemented
-        result = function(y, x)
         builder = current_builder()
-        if builder is not None and builder.weak:
+        return function(y, x) if builder is None or not builder.weak else _beside(y, x, builder)
+
+    def _beside(x: Any, y: Any, builder: XlaBuilder) -> Any:
+        """Where operands may stand for Python numbers."""
+        result = derived(function.__name__, x, y)
+        if result is None:
+            result = function(x, y)
             _keep_weak(builder, result, x, y)
         return result
 
@@ -57,9 +60,12 @@ def unary_operator(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of one array as an operator of `Tensor`."""
 
     def operator(x: Any, /) -> Any:
-        result = function(x)
         builder = current_builder()
-        if builder is not None and builder.weak:
+        if builder is None or not builder.weak:
+            return function(x)
+        result = derived(function.__name__, x)
+        if result is None:
+            result = function(x)
             _keep_weak(builder, result, x)
         return result
 
@@ -69,7 +75,7 @@ def unary_operator(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keep_weak(builder: XlaBuilder, result: Any, *operands: Any) -> None:
-    """What operators make of Python scalars is a Python scalar outside a trace, and so counts as one within it."""
+    """What a composed function makes with operators of what stands for Python scalars counts as one too."""
     weak = builder.weak
     for x in operands:
         if type(x) is not Tensor:

@@ -11,7 +11,17 @@ from xlapy.tensor import Tensor
 from .arithmetic import as_numbers
 from .comparison import compared
 from .docstrings import MATCHED, document
-from .promotion import at_dtype, call, filled, is_weak, meet, operand, result_dtype, weak_value
+from .promotion import (
+    at_dtype,
+    call,
+    filled,
+    is_weak,
+    meet,
+    operand,
+    result_dtype,
+    use_as_exponent,
+    weak_value,
+)
 
 __all__ = ["pow", "power"]
 
@@ -72,10 +82,11 @@ def _product_power(x: Tensor, n: int) -> Tensor:
 
 @composite(arrays=2, name="pow")
 def _power(x: Any, y: Any, /) -> Tensor:
-    exponent = weak_value(y) if type(y) is Tensor and is_weak(y) else y
+    given, exponent = y, weak_value(y) if type(y) is Tensor and is_weak(y) else y
     x, y = (as_numbers(t) for t in meet(x, y))
     if x.dtype.integer and type(exponent) is int:
         _refuse_negative(exponent)
+        use_as_exponent(given)
     if x.dtype.integer and x.dtype.bits > _DIGIT:
         return _integer_power(x, y)
     return call("pow", x, y)

@@ -35,6 +35,7 @@ __all__ = [
     "promoted",
     "require_complex_kept",
     "result_dtype",
+    "use_as_exponent",
     "weak_source",
     "weak_value",
 ]
@@ -73,6 +74,15 @@ def named(x: Any) -> Any:
     if type(x) is Tensor and not is_weak(x):
         return x.spec
     return shown(weak_value(x) if type(x) is Tensor else x)
+
+
+def use_as_exponent(x: Any) -> None:
+    """Say that an integer is raised to what stands for one, which must not be negative then."""
+    use = (
+        x.payload.scope.builder.scalars.get(x.payload) if type(x) is Tensor and is_weak(x) else None
+    )
+    if use is not None:
+        use.is_exponent = True
 
 
 # --- one operand --------------------------------------------------------------------------------------------------
@@ -115,7 +125,8 @@ def inexact(x: Any) -> Tensor:
             if spec.rank or not is_weak(x):
                 return x if spec.dtype.inexact else convert(x, inexact_dtype(spec.dtype))
             weak_dtype(weak_value(x), _F32)  # must fit
-            return convert(x, _C64 if spec.dtype.kind == "complex" else _F32)
+            dtype = _C64 if spec.dtype.kind == "complex" else _F32
+            return convert(weak_source(x, dtype), dtype)
     elif isinstance(x, int):
         weak_dtype(x, _F32)
         x = float(x)

@@ -18,36 +18,11 @@ from xlapy.trace.computation import Computation, Instruction, Scope, Value
 from xlapy.trace.host_arrays import host_array, scalar_array
 from xlapy.trace.mode import _current, annotate, bind, current_builder, using
 from xlapy.trace.op import Op, lookup
+from xlapy.trace.scalars import ScalarUse
 
 __all__ = [
     "Traced", "XlaBuilder", "as_computation", "host_array", "lift", "recording", "scalar_array", "trace",
 ]  # fmt: skip
-
-
-# the element types in which a Python complex number and a Python float lose nothing
-_DOUBLE: Final = ("c128", "f64")
-
-
-@final
-class ScalarUse:
-    """What a program does with a Python scalar among its arguments.
-
-    Attributes
-    ----------
-    met : set of DType
-        The element types that it takes, and so has to fit.
-    exact : Value or None
-        A further parameter with the same value in double precision, once something needs it.
-    number : int
-        That of the parameter.
-    """
-
-    __slots__ = ("exact", "met", "number")
-
-    def __init__(self) -> None:
-        self.met: set[DType] = set()
-        self.exact: Value | None = None
-        self.number = -1
 
 
 @final
@@ -75,7 +50,7 @@ class XlaBuilder:
     """
 
     __slots__ = (
-        "_constants", "_sources", "_tokens", "capture_constants", "captured", "instructions",
+        "_constants", "_sources", "_tokens", "capture_constants", "captured", "derived", "instructions",
         "parameter_names", "parameters", "scalars", "scope", "stand_ins", "thread", "weak",
     )  # fmt: skip
 
@@ -89,11 +64,13 @@ class XlaBuilder:
         #: bake concrete tensors of outside in as constants (for bodies that can not take further parameters)
         self.capture_constants = False
         #: parameters that stand for Python scalars, and so take the element type of what they meet
-        self.weak: set[Value] = set()
+        self.weak: set[Value] = set() if parent is None else parent.builder.weak
         #: for some of them a value of the same sign and width, by which to check that they fit
         self.stand_ins: dict[Value, Any] = {}
-        #: those that are given anew in each call, and what is asked of them
+        #: those that are given anew in each call or follow from such ones, and what is asked of them
         self.scalars: dict[Value, ScalarUse] = {}
+        #: those that follow, by how
+        self.derived: dict[Any, ScalarUse] = {}
         self.thread = threading.get_ident()
         # id of the array -> (where its constant was recorded, the constant's value, the array)
         self._constants: dict[int, tuple[int, Value, Any]] = {}
@@ -268,7 +245,7 @@ class XlaBuilder:
                     f"a tensor must not be used after the trace of {name!r} that made it has ended",
                     value.spec,
                 )
-            if not self._is_nested_in(scope):
+            if not self.is_nested_in(scope):
                 raise self._error(
                     f"a traced tensor must be used within its trace, {scope.name!r}, not in {self.name!r}",
                     value.spec,
@@ -285,16 +262,7 @@ class XlaBuilder:
     def weak_source(self, x: Tensor, dtype: DType) -> Tensor:
         """What to convert when a weak tensor takes an element type: a more exact parameter where there can be one."""
         use = self.scalars.get(x.payload)
-        if use is None:
-            return x
-        use.met.add(dtype)
-        if dtype.inexact and x.dtype.inexact and dtype.name in _DOUBLE:
-            if use.exact is None:
-                kind = _DOUBLE[x.dtype.kind != "complex"]
-                use.number = len(self.parameters)
-                use.exact = self.parameter(use.number, TensorSpec((), kind)).payload
-            return Tensor(use.exact.spec, use.exact)
-        return x
+        return x if use is None else use.at(dtype)
 
     def shared_constant(self, array: Any) -> Tensor:
         """A constant of an array, the one recorded before if there is one: for what composed functions make up."""
@@ -319,7 +287,8 @@ class XlaBuilder:
         value: Value = made.payload
         return value
 
-    def _is_nested_in(self, scope: Scope) -> bool:
+    def is_nested_in(self, scope: Scope) -> bool:
+        """Whether this trace lies within another one."""
         step = self.scope.parent
         while step is not None:
             if step is scope:
