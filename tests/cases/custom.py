@@ -41,8 +41,9 @@ def lapack(
         "result_layouts",
         tuple(columns(r) if r == matrices else tuple(range(r))[::-1] for r in ranks),
     )
+    given.setdefault("operand_layouts", tuple(layouts))
     return OpCase(
-        "custom_call", operands, custom(target, results, operand_layouts=tuple(layouts), **given),
+        "custom_call", operands, custom(target, results, **given),
         order=0, tol=1e-4, name=target, skip={"jvp": "no derivative", "vjp": "no derivative", "vmap": "opaque"},
     )  # fmt: skip
 
@@ -67,6 +68,12 @@ CASES: list[OpCase] = [
            backend_config="{mode = 86 : ui8, uplo = 76 : ui8}"),
     lapack("lapack_dtrsm_ffi", [np.tril(POSITIVE), SQUARE], ("f64[2,3,3]",),
            backend_config="{diag = 78 : ui8, side = 76 : ui8, trans_x = 84 : ui8, uplo = 76 : ui8}"),
+    # What XLA makes of them itself, which other platforms have kernels of.
+    lapack("Qr", [SQUARE], ("f64[2,3,3]", "f64[2,3]"), operand_layouts=None, result_layouts=None),
+    lapack("Eigh", [np.diag([3.0, 1.0, 2.0])], ("f64[3,3]", "f64[3]"), operand_layouts=None, result_layouts=None,
+           backend_config="1,1,100,1e-12", api_version=1),
+    lapack("ProductOfElementaryHouseholderReflectors", [SQUARE, SQUARE[:, 0]], ("f64[2,3,3]",),
+           operand_layouts=None, result_layouts=None),
     OpCase(
         "custom_call", ["f32[2,5]"], custom("TopK", ("f32[2,2]", "s32[2,2]"), api_version=1), order=0, tol=0.0,
         skip={"pjrt": "XLA makes it from topk itself", "vmap": "opaque"},
@@ -78,6 +85,18 @@ F = ["f32[2]"]
 ERRORS: list[ErrorCase] = [
     ErrorCase("custom_call", F, custom("", ("f32[2]",)), "I2"),
     ErrorCase("custom_call", F, custom("ragged_all_to_all", ("f32[2]",)), "X2", "operation"),
+    ErrorCase("custom_call", F, custom("xla_ffi_python_cpu_callback", ("f32[2]",)), "X5", "python_callback"),
+    ErrorCase("custom_call", F, custom("Sharding", ("f32[2]", "f32[2]")), "X3"),
+    ErrorCase("custom_call", ["f32[2]", "f32[2]"], custom("SPMDFullToShardShape", ("f32[2]",)), "X3", "one array"),
+    ErrorCase("custom_call", F, custom("LayoutConstraint", ("f32[1,2]",)), "X3", "its like"),
+    ErrorCase("custom_call", ["token[]"], custom("Sharding", ("token[]",)), "X3", "arrays"),
+    ErrorCase("custom_call", F, custom("TopK", ("f32[2]",)), "X3", "positions"),
+    ErrorCase("custom_call", F, custom("TopK", ("f32[3]", "s32[3]")), "X3"),
+    ErrorCase("custom_call", F, custom("TopK", ("f32[1]", "s64[1]")), "X3"),
+    ErrorCase("custom_call", ["f32[2,2,2]"], custom("TopK", ("f32[2,2,1]", "s32[2,2,1]")), "X3"),
+    ErrorCase("custom_call", [], custom("Qr", ("f32[2,2]", "f32[2]")), "X3", "two"),
+    ErrorCase("custom_call", [], custom("__onednn$matmul", ("f32[2,2]",)), "X3"),
+    ErrorCase("custom_call", F, custom("SliceToDynamic", ("f32[2]",)), "X3", "vary"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), has_side_effect=1), "I3"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), backend_config="n = 1"), "I4"),
     ErrorCase("custom_call", F, custom("f", ("f32[2]",), backend_config="{} {}"), "I4"),

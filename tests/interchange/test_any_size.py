@@ -367,3 +367,36 @@ def test_further_attributes_are_kept() -> None:
     assert "level = 3 : i32" in written
     assert 'mhlo.sharding = "{replicated}"' in written
     assert repr(xlapy.from_stablehlo(written).computation).count("level = 3") == 1
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "xla_ffi_python_cpu_callback", "xla_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback",
+        "xla_python_gpu_callback", "xla_buffer_python_cpu_callback",
+    ],
+)  # fmt: skip
+def test_functions_of_another_process(target: str) -> None:
+    """XLA would call what lies at an address of the process that wrote the program."""
+    text = f"""func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
+      %r = stablehlo.custom_call @{target}(%x) {{api_version = 4 : i32, backend_config = {{index = 0 : ui64}}}} :
+        (tensor<2xf32>) -> tensor<2xf32>
+      return %r : tensor<2xf32>
+    }}"""
+    with pytest.raises(UnsupportedOpError, match="python_callback"):
+        xlapy.from_stablehlo(text)
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_libraries_that_are_not_there(version: int) -> None:
+    text = f"""func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
+      %r = stablehlo.custom_call @nowhere(%x) {{api_version = {version} : i32}} : (tensor<2xf32>) -> tensor<2xf32>
+      return %r : tensor<2xf32>
+    }}"""
+    f = xlapy.from_stablehlo(text)
+    for backend in BACKENDS:
+        with pytest.raises(UnsupportedOpError, match="nowhere"):
+            f(X[0, :2], backend=backend)
+    f = xlapy.from_stablehlo(text.replace("nowhere", '"__onednn$softmax"'))
+    with pytest.raises(UnsupportedOpError, match="onednn"):
+        f(X[0, :2], backend="pjrt:cpu")

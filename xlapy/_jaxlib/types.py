@@ -20,7 +20,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Signature: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 
 _NO_TARGET: Final = re.compile(
-    r"No registered implementation for (?:un)?typed custom call to (\S+)"
+    r"No (?:registered implementation for (?:un)?typed custom call to|FFI handler registered for) (\S+)"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from xlapy.trace.stablehlo_reader import Reader, split_text
 
 from .bitcasts import layout_of
 from .calls import dictionary_text, is_dictionary
+from .known_targets import require_own_kernel, require_signature
 from .library_calls import LIBRARY
 from .rules import not_differentiable, unsupported
 
@@ -51,6 +53,8 @@ _OWN: Final = frozenset({
     "api_version", "backend_config", "call_target_name", "called_computations", "has_side_effect", "operand_layouts",
     "mhlo.backend_config", "output_operand_aliases", "result_layouts",
 })  # fmt: skip
+#: the targets by which jaxlib calls Python functions
+_CALLBACK: Final = re.compile(r"xla_(ffi_)?(partitioned_)?(buffer_)?python_\w+_callback")
 #: what compilers say to each other, or of meshes that are not kept
 _PASSING: Final = ("jax.", "sdy.", "tf.", "xla.")
 _CONFIG: Final = "mhlo.backend_config"
@@ -76,6 +80,12 @@ def infer_custom_call(
     """I2 to I7 are the parameters; X1 that layouts and aliases fit operands and results; X2 that it is no operation."""
     ok = type(call_target_name) is str and bool(call_target_name)
     require(ok, "I2", "call_target_name must be a name", call_target_name)
+    # XLA would call whatever lies at a number or an address of the process that wrote the program.
+    require(
+        not _CALLBACK.fullmatch(call_target_name), "X5",
+        "call_target_name must not be that of another process's Python function; use ops.python_callback",
+        call_target_name, UnsupportedOpError,
+    )  # fmt: skip
     require(
         call_target_name not in _target_readers, "X2", "call_target_name must not be that of an operation in xlapy.ops",
         call_target_name,
@@ -123,6 +133,7 @@ def infer_custom_call(
                 f"each of {what}_layouts must list the dimensions of {spec} from minor to major",
                 layout,
             )
+    require_signature(call_target_name, specs, results)
     for alias in output_operand_aliases:
         ok = type(alias) is tuple and len(alias) == 3
         require(
@@ -152,6 +163,8 @@ def _element(specs: Sequence[Spec], indices: Sequence[int]) -> Spec | None:
 def write_custom_call(writer: Writer, instruction: Any) -> None:
     """Attributes that say nothing are left out."""
     p = instruction.params
+    if writer.callbacks is not None:
+        require_own_kernel(p["call_target_name"])
     attributes = [f"call_target_name = {quote(p['call_target_name'])}"]
     if p["has_side_effect"]:
         attributes.append("has_side_effect = true")

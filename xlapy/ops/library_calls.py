@@ -286,6 +286,13 @@ def _configuration(attributes: Attributes, name: str) -> dict[str, Any]:
     return part
 
 
+def eigh(x: Array, *, out: Sequence[Any], attributes: Attributes) -> tuple[Any, ...]:
+    """Eigenvectors and eigenvalues of a Hermitian matrix; the first option says whether its lower part counts."""
+    lower, *_ = str(attributes.get("opaque", "")).split(",")
+    values, vectors = np.linalg.eigh(x, UPLO="U" if lower == "0" else "L")
+    return vectors, values
+
+
 def rng_seed(*, out: Sequence[Any], attributes: Attributes) -> tuple[Any, ...]:
     """Where XLA's random numbers start: a run that was given no seed has one of its own."""
     return (np.random.default_rng().integers(2**64, dtype=np.uint64, size=()),)
@@ -318,7 +325,10 @@ def _lapack() -> dict[str, Callable[..., Any]]:
 #: by the name of the target
 LIBRARY: Final[dict[str, Callable[..., Any]]] = {
     **_lapack(),
+    "Eigh": eigh,
     "GetRngSeed": rng_seed,
+    "ProductOfElementaryHouseholderReflectors": orgqr,
+    "Qr": geqrf,
     "TopK": top_k,
     "__onednn$matmul": matmul,
     "__onednn$softmax": softmax,
