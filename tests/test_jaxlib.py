@@ -1,6 +1,7 @@
 """Each function of the adapter to jaxlib works on the installed version: one test per use."""
 
 import importlib.metadata
+import os
 import subprocess
 import sys
 import threading
@@ -63,8 +64,35 @@ def test_the_environment_gives_the_number_of_devices(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("XLAPY_NUM_CPU_DEVICES", "many")
     with pytest.raises(BackendError, match="positive integer; got 'many'"):
         _jaxlib.cpu_client()
-    with pytest.raises(BackendError, match="positive; got 0"):
-        _jaxlib.cpu_client(0)
+    for count in (0, 1025):
+        with pytest.raises(BackendError, match=f"positive and at most 1024; got {count}"):
+            _jaxlib.cpu_client(count)
+
+
+@pytest.mark.parametrize(
+    ("flags", "seconds"),
+    [
+        (None, -1),
+        ("--xla_cpu_enable_fast_math=true", -1),
+        ("--xla_cpu_collective_call_terminate_timeout_seconds=7", 7),
+    ],
+)
+def test_devices_have_all_the_time_that_they_need(flags: str | None, seconds: int) -> None:
+    """XLA would end the process when one of them is a minute later than another."""
+    code = (
+        "import os\nfrom jaxlib import xla_client\nfrom xlapy import _jaxlib\n_jaxlib.cpu_client(2)\n"
+        "print(os.environ.get('XLA_FLAGS'), xla_client.CompileOptions().SerializeAsString().hex())"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    if flags is not None:
+        environment["XLA_FLAGS"] = flags
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    kept, options = done.stdout.rsplit(maxsplit=1)
+    assert kept == str(flags)
+    # a field of XLA's DebugOptions: number 417, an integer
+    assert f"881a{'ff' * 9 + '01' if seconds < 0 else f'{seconds:02x}'}" in options
 
 
 def test_a_missing_plugin_says_how_to_get_it(tmp_path: Path) -> None:

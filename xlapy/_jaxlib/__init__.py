@@ -45,6 +45,7 @@ from xlapy._jaxlib.executables import (
     cost_analysis,
     deserialize,
     fingerprint,
+    giving_away,
     hlo_text,
     make_callback,
     make_runner,
@@ -54,7 +55,7 @@ from xlapy._jaxlib.executables import (
     signature,
 )
 from xlapy._jaxlib.foreign import custom_call_targets, register_lapack, register_target
-from xlapy._jaxlib.groups import GuardedCallbacks, make_group_runner
+from xlapy._jaxlib.groups import GuardedCallbacks, doubt_arguments, make_group_runner
 
 if TYPE_CHECKING:
     from xlapy._jaxlib.programs import (
@@ -108,6 +109,7 @@ __all__ = [
     "delete",
     "deserialize",
     "devices",
+    "doubt_arguments",
     "evaluate",
     "evaluate_grid",
     "find_plugins",
@@ -115,6 +117,7 @@ __all__ = [
     "from_hlo",
     "generic_text",
     "get",
+    "giving_away",
     "hlo_text",
     "make_callback",
     "make_group_runner",

@@ -8,8 +8,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from jaxlib import _jax
@@ -25,6 +26,12 @@ _DTYPES = frozenset(d.numpy for d in TABLE) - _F6
 _BITS = {d.numpy: max(d.bits, 8) if d.kind == "bool" else d.bits for d in TABLE}
 _NARROW_INTEGERS = frozenset(d.numpy for d in TABLE if d.integer and d.bits < 8)
 _NARROW_SIGNED = frozenset(d.numpy for d in TABLE if d.kind == "int" and d.bits < 8)
+
+
+#: Held while a program over several devices takes its buffers, on a thread for each device, and while some are deleted
+#: or donated: of one that goes in between, XLA dies, at once (0.10.2) or as the other devices wait for that one. Never
+#: held while a Python function runs, which may wait for what another thread does.
+buffers_stay: Final = threading.Lock()
 
 
 class _Aval:
@@ -279,7 +286,8 @@ def check_alive(*buffers: Buffer) -> None:
 
 def delete(buffer: Buffer) -> None:
     """Free the memory of a buffer now."""
-    buffer.delete()
+    with buffers_stay:
+        buffer.delete()
 
 
 def block_until_ready(buffers: Sequence[Buffer]) -> None:
@@ -287,7 +295,8 @@ def block_until_ready(buffers: Sequence[Buffer]) -> None:
     check_alive(*buffers)
     try:
         xc.batched_block_until_ready(list(buffers))
-    except xc.XlaRuntimeError as error:
+    except (xc.XlaRuntimeError, ValueError) as error:
+        check_alive(*buffers)  # another thread may have deleted one
         fail(error, "a computation must run to its end")
 
 

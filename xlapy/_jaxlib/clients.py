@@ -11,9 +11,10 @@ import functools
 import os
 import re
 import threading
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from jaxlib import xla_client as xc
 from jaxlib.version import __version__ as _version
@@ -44,14 +45,50 @@ def cpu_client(num_devices: int | None = None) -> Client:
                 f"XLAPY_NUM_CPU_DEVICES must be a positive integer; got {text!r} [X1]"
             )
         num_devices = int(text)
-    if num_devices < 1:
-        raise BackendError(f"the number of CPU devices must be positive; got {num_devices} [X1]")
-    return xc.make_cpu_client(num_devices=num_devices)
+    if not 0 < num_devices <= _MOST:
+        raise BackendError(
+            f"the number of CPU devices must be positive and at most {_MOST}; got {num_devices} [X1]"
+        )
+    _read_flags()
+    # A client has as many threads as devices, or as the host has processors if they are more. On one for each device
+    # a program waits for the other devices, on one for each the next program waits to be started, and on one for each
+    # an ordinary program runs, whose Python function may wait: with fewer, none may be left for what they wait for.
+    client = xc.make_cpu_client(num_devices=3 * num_devices if num_devices > 1 else 1)
+    _used[client] = num_devices
+    return client
+
+
+#: more devices than anyone has tried to; at some number XLA's process ends as it finds no more threads
+_MOST: Final = 1024
+#: how many of its devices a client of the host's processor is there for
+_used: weakref.WeakKeyDictionary[Client, int] = weakref.WeakKeyDictionary()
 
 
 def devices(client: Client) -> list[Device]:
     """The devices of `client` that this process can address, in order."""
-    return list(client.local_devices())
+    return list(client.local_devices())[: _used.get(client)]
+
+
+_FLAGS: Final = "XLA_FLAGS"
+#: for how many seconds the CPU's devices wait for one of theirs before XLA ends the process
+_PATIENCE: Final = "--xla_cpu_collective_call_terminate_timeout_seconds"
+
+
+@functools.cache
+def _read_flags() -> None:
+    """Have XLA read its flags, which it does once, with one more: a device may need an hour more than another."""
+    given = os.environ.get(_FLAGS)
+    flags = given or ""
+    if _PATIENCE in flags or not re.match(r"\s*(-|$)", flags):
+        return  # the user has decided, or has written them into a file
+    os.environ[_FLAGS] = f"{flags} {_PATIENCE}=-1".lstrip()
+    try:
+        xc.CompileOptions()
+    finally:
+        if given is None:
+            del os.environ[_FLAGS]
+        else:
+            os.environ[_FLAGS] = given
 
 
 def platform(client: Client) -> tuple[str, str]:

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import numpy as np
 from jaxlib import _hlo, _jax
 from jaxlib import xla_client as xc
 
-from xlapy._jaxlib.arrays import aval, check_alive
+from xlapy._jaxlib.arrays import aval, buffers_stay, check_alive
 from xlapy._jaxlib.types import (
     Array,
     Buffer,
@@ -25,6 +26,8 @@ from xlapy._jaxlib.types import (
     fail,
 )
 from xlapy.errors import BackendError
+
+_Found = TypeVar("_Found")
 
 # XLA's partitioner divides a program of several partitions, and lets them share its arguments. Without
 # it a program is what each partition runs, as StableHLO has it.
@@ -132,6 +135,15 @@ def compile(
         fail(error, "a program must be one that XLA compiles")
 
 
+class _Thread(threading.local):
+    #: whether it runs a Python function for a program
+    in_callback = False
+
+
+#: of the current thread
+thread: Final = _Thread()
+
+
 def make_callback(
     function: Callable[..., Any], results: Sequence[Signature]
 ) -> Callable[..., tuple[Array, ...]]:
@@ -152,7 +164,11 @@ def make_callback(
     expected = tuple(results)
 
     def call(*arrays: Array | None) -> tuple[Array, ...]:
-        returned = function(*arrays)
+        before, thread.in_callback = thread.in_callback, True
+        try:
+            returned = function(*arrays)
+        finally:
+            thread.in_callback = before
         if returned is None:
             returned = ()
         elif not isinstance(returned, (tuple, list)):
@@ -257,6 +273,22 @@ def make_wrapping_runner(
         return made
 
     return run
+
+
+def giving_away(run: Callable[[Sequence[Buffer]], _Found]) -> Callable[[Sequence[Buffer]], _Found]:
+    """What runs a program that is given its arguments, beside programs over several devices.
+
+    Parameters
+    ----------
+    run : callable
+        Of a program that calls no Python functions: `make_runner`'s or `make_wrapping_runner`'s.
+    """
+
+    def run_alone(buffers: Sequence[Buffer]) -> _Found:
+        with buffers_stay:
+            return run(buffers)
+
+    return run_alone
 
 
 def check_results(executable: Executable, expected: Sequence[Signature]) -> None:

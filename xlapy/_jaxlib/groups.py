@@ -1,8 +1,8 @@
 """Programs over several devices: run so that the devices never wait for each other in vain.
 
-Devices that meet in a collective wait for each other without end; XLA's processes for the CPU end
-the whole process instead, after a while. So all devices have to get their programs in one order,
-and a Python function that fails on one of them must not keep it from the next meeting.
+Devices that meet in a collective wait for each other without end, and XLA may end the process after a while. So all
+devices have to get their programs in one order, and nothing may keep one of them from the next meeting: neither an
+argument that could not be computed, nor a Python function that fails, nor too few threads (see `cpu_client`).
 """
 
 # jaxlib carries few types; what leaves this package is annotated.
@@ -19,18 +19,42 @@ from typing import Any, Final, final
 import numpy as np
 from jaxlib import xla_client as xc
 
-from xlapy._jaxlib.arrays import assemble, check_alive, part, placement
-from xlapy._jaxlib.executables import check_results, make_callback
-from xlapy._jaxlib.types import Array, Buffer, Device, Executable, Signature, fail
+from xlapy._jaxlib.arrays import (
+    assemble,
+    block_until_ready,
+    buffers_stay,
+    check_alive,
+    part,
+    placement,
+)
+from xlapy._jaxlib.executables import check_results, make_callback, thread
+from xlapy._jaxlib.types import (
+    Array,
+    Buffer,
+    Client,
+    Device,
+    Executable,
+    Signature,
+    fail,
+)
 from xlapy.errors import BackendError
 
 _PartsOfAll = Sequence[Sequence[Buffer]]
 
-#: held while a program is handed to its devices: in each client they have one order of programs
-_handing_over: Final = threading.Lock()
+#: held while a program waits for the one before it and is started, and while its Python functions run
+_turn: Final = threading.Lock()
 #: the client that ran a program over several devices last, and what tells when that is done
 _latest: tuple[weakref.ref[Any], Any] | None = None
-_in_callback = threading.local()
+#: the clients that may have arguments to come that can not be computed
+_doubtful: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+
+
+def doubt_arguments(client: Client) -> None:
+    """Have programs over several devices wait for their arguments, for those of one may fail from now on.
+
+    A device for which an argument could not be computed does not come to the meetings.
+    """
+    _doubtful.add(client)
 
 
 @final
@@ -46,8 +70,6 @@ class GuardedCallbacks:
     def __init__(self, functions: Sequence[tuple[Callable[..., Any], Sequence[Signature]]]) -> None:
         self.functions = [self._guard(f, results) for f, results in functions]
         self._errors: list[BaseException] = []
-        #: held during a run, so that an error belongs to it
-        self.running = threading.Lock()
 
     def _guard(
         self, function: Callable[..., Any], results: Sequence[Signature]
@@ -56,20 +78,21 @@ class GuardedCallbacks:
         instead = tuple(np.zeros(shape, dtype) for shape, dtype in results)
 
         def call(*arrays: Array | None) -> tuple[Array, ...]:
-            _in_callback.value = True
             try:
                 return checked(*arrays)
             except BaseException as error:
                 # Without a result this device would not come to the next meeting.
                 self._errors.append(error)
                 return instead
-            finally:
-                _in_callback.value = False
 
         return call
 
+    def forget_errors(self) -> None:
+        """Leave out what an interrupted run has left."""
+        self._errors.clear()
+
     def raise_error(self) -> None:
-        """Raise the first error since the last time."""
+        """Raise the first error of a run that is done."""
         if self._errors:
             error = self._errors[0]
             self._errors.clear()
@@ -108,49 +131,42 @@ def make_group_runner(
     check_results(executable, results)
     handlers = [_handler(shape, dtype, on) for shape, dtype in results]
     client = weakref.ref(on[0].client)
+    is_cpu = on[0].platform == "cpu"
 
     def run(parameters: _PartsOfAll) -> list[list[Buffer]]:
         global _latest
-        _refuse_in_callback()
+        # It has one of XLA's threads, or a device that would be waited for.
+        if thread.in_callback:
+            raise BackendError(
+                "a host callback must not run a program over several devices, for which they may not be free; got such"
+                " a call [X1]"
+            )
         given = [b for parts in parameters for b in parts]
+        if is_cpu and client() in _doubtful:
+            block_until_ready(given)
         try:
-            with _handing_over:
-                # 0.10.2 does not survive a donated one.
-                check_alive(*given)
-                buffers = [assemble(parts, parts[0].aval.shape, where) for parts in parameters]
+            with _turn:
+                # Devices take the programs of one client in order, those of two in orders that may differ.
                 if _latest is not None and _latest[0]() is not client():
                     _wait(_latest[1])
-                # Clients share threads: two of them that wait on meetings may leave none for the rest.
-                done = executable.execute_sharded(buffers, with_tokens=True)
+                if callbacks is not None:
+                    callbacks.forget_errors()
+                with buffers_stay if callbacks is None else contextlib.nullcontext():
+                    check_alive(*given)
+                    buffers = [assemble(parts, parts[0].aval.shape, where) for parts in parameters]
+                    done = executable.execute_sharded(buffers, with_tokens=True)
                 token = done.consume_token()
                 _latest = client, token
                 found = done.consume_with_handlers(handlers)
-            if callbacks is not None:
-                token.block_until_ready()
+                if callbacks is not None:
+                    token.block_until_ready()
+                    callbacks.raise_error()
         except (xc.XlaRuntimeError, ValueError) as error:
             check_alive(*given)
             fail(error, "a computation must run to its end")
         return found
 
-    if callbacks is None:
-        return run
-
-    def run_guarded(parameters: _PartsOfAll) -> list[list[Buffer]]:
-        _refuse_in_callback()
-        with callbacks.running:
-            found = run(parameters)
-            callbacks.raise_error()
-        return found
-
-    return run_guarded
-
-
-def _refuse_in_callback() -> None:
-    if getattr(_in_callback, "value", False):
-        raise BackendError(
-            "a host callback of a program over several devices must not run another one, for which "
-            "the devices are not free; got such a call [X1]"
-        )
+    return run
 
 
 def _wait(token: Any) -> None:

@@ -19,7 +19,7 @@ from xlapy.errors import UnsupportedOpError
 from xlapy.trace.computation import Computation, Instruction, subcomputations
 from xlapy.trace.mode import annotate
 
-__all__ = ["require_meetings"]
+__all__ = ["calls_python", "may_fail", "require_meetings"]
 
 #: those that give all of their group the same
 _SHARED: Final = frozenset({"all_gather", "all_reduce", "collective_broadcast"})
@@ -30,6 +30,7 @@ _OWN: Final = frozenset(
     }
 )  # fmt: skip
 _CALLBACK: Final = frozenset({"python_callback"})
+_FOREIGN: Final = frozenset({"custom_call", "python_callback"})
 #: what runs a computation on its operands, once
 _CALLS: Final = frozenset({"async_start", "call", "composite_call", "fusion"})
 
@@ -50,11 +51,21 @@ def require_meetings(computation: Computation, num_replicas: int, num_partitions
     """
     if num_replicas * num_partitions == 1:
         return
-    if _holds(computation, _CALLBACK):
+    if calls_python(computation):
         _FreeOfPython().results(computation, [True] * len(computation.parameters), None)
     if _meets_under_control(computation):
         same = _Sameness(num_replicas, num_partitions)
         same.results(computation, [False] * len(computation.parameters), None)
+
+
+def calls_python(computation: Computation) -> bool:
+    """Whether a program calls Python functions."""
+    return _holds(computation, _CALLBACK)
+
+
+def may_fail(computation: Computation) -> bool:
+    """Whether a program runs what others wrote, and so may give no results."""
+    return _holds(computation, _FOREIGN)
 
 
 def _meets_under_control(computation: Computation) -> bool:

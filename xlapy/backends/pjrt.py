@@ -15,7 +15,7 @@ from xlapy import _jaxlib
 from xlapy.backends.base import Backend, Capabilities, CompileOptions, Executable
 from xlapy.backends.channels import with_own_channels
 from xlapy.backends.constant_traps import without_traps
-from xlapy.backends.meetings import require_meetings
+from xlapy.backends.meetings import calls_python, may_fail, require_meetings
 from xlapy.backends.region_limits import FEWEST_BITS, REDUCTIONS, SCALAR_REGIONS
 from xlapy.errors import BackendError, UnsupportedOpError
 from xlapy.memory import require_memory
@@ -275,6 +275,13 @@ class Pjrt(Backend):
                 ):  # XLA of jaxlib 0.12 dies of huge ones as it compiles
                     require_memory("an array", [instruction.results[0].spec])
         executable, run = self._load_or_compile(entry, donated, options, devices)
+        # It may be run beside programs over several devices.
+        beside = count == 1 < len(self._devices)
+        if beside and may_fail(entry):
+            _jaxlib.doubt_arguments(self._client)
+        donates = beside and bool(donated) and not calls_python(entry)
+        if donates:
+            run = _jaxlib.giving_away(run)
         placement = self.placement_of(devices[0])
         placed = tuple(placement.of(s) for s in computation.result_specs)
         if self._is_cpu:
@@ -290,6 +297,8 @@ class Pjrt(Backend):
         (result,) = _signatures(entry.result_specs)
         where = _jaxlib.placement(devices)
         single = _jaxlib.make_wrapping_runner(executable, result, where, Tensor, placed[0])
+        if donates:
+            single = _jaxlib.giving_away(single)
         return _Program(executable, run, placed, single)
 
     def _load_or_compile(
