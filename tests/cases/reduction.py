@@ -165,6 +165,9 @@ CASES += [
             [0.0, -np.inf], tol=0.0, order=0),
     general("two_precisions_twice", lambda a, b, c, d, e, f: (ops.add(a, d), ops.max(b, e), ops.min(c, f)),
             ["f32[3,4]", "f64[3,4]", "f32[3,4]"], [0.0, -np.inf, np.inf], tol=1e-5, order=0),
+    *[general(f"several_{t}_{u}", lambda a, b, c, d: (ops.max(a, c), ops.add(b, d)), [f"{t}[3,4]", f"{u}[3,4]"],
+              [-2 if t == "s2" else 0, 0], tol=1e-6, order=0)
+      for t, u in (("s2", "s64"), ("u2", "f32"), ("s2", "u2"), ("u2", "s4"), ("u2", "f4e2m1fn"))],
     general("loop", halving, ["f64[3,4]"], [0.0]),
     general("branch", branching, ["f64[3,4]"], [-np.inf]),
     general("nothing", unwrapped, ["f64[3,0]"], [0.0]),

@@ -246,7 +246,11 @@ class Noise:
         held, array, d = np.asarray(given), np.array(made), instruction.params["dimension"]
         if array.shape[d] > held.shape[d]:
             beyond = array[(slice(None),) * d + (slice(held.shape[d], None),)]
-            beyond[...] = np.asarray(self.rng.integers(0, 2, beyond.shape)).astype(array.dtype)
+            if is_inexact(array):
+                anything = np.nan if self.bias > 0 else np.inf if self.bias < 0 else 0.0
+            else:
+                anything = float(self.bias > 0)
+            beyond[...] = np.asarray(anything).astype(array.dtype)
         return array
 
     def _off(

@@ -16,7 +16,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import inline
 
-__all__ = ["in_one_precision", "retyped"]
+__all__ = ["converted", "in_one_precision", "retyped"]
 
 #: the operations, and the parameter that is the computation
 _BODIES: Final[Mapping[str, str]] = {
@@ -42,27 +42,35 @@ def in_one_precision(instruction: Instruction) -> Callable[..., Any] | None:
         return as_dtype(f"u{dtype.bits}") if dtype in floats and dtype is not kept else dtype
 
     def as_bits(*operands: Any, **params: Any) -> Any:
-        given = [_converted(x, carried(x.spec.dtype)) for x in operands]
+        given = [converted(x, carried(x.spec.dtype)) for x in operands]
         # What a map gives may be of any type.
         body = retyped(params[key], carried, results=op.name != "map")
         found = bind(op, *given, **{**params, key: body})
         if type(found) is not tuple:
             return found
         results = instruction.results
-        return tuple([_converted(y, v.spec.dtype) for y, v in zip(found, results, strict=True)])  # type: ignore[union-attr]
+        return tuple([converted(y, v.spec.dtype) for y, v in zip(found, results, strict=True)])  # type: ignore[union-attr]
 
     return as_bits
 
 
-def _converted(x: Any, dtype: DType) -> Any:
-    """Of another type: a float by its value if that is one too, else its bits."""
+def converted(x: Any, dtype: DType) -> Any:
+    """Of another type: by its value, or if one of the types is a float by the bits of that."""
     own = x.spec.dtype
     if own is dtype:
         return x
-    same_bits = own.bits == dtype.bits and (own.kind == "float") is not (dtype.kind == "float")
-    return bind(
-        lookup("bitcast_convert_type" if same_bits else "convert_element_type"), x, dtype=dtype
-    )
+    convert, bits = lookup("convert_element_type"), lookup("bitcast_convert_type")
+    if (own.kind == "float") is (dtype.kind == "float"):
+        return bind(convert, x, dtype=dtype)
+    pattern = as_dtype(f"u{own.bits if own.kind == 'float' else dtype.bits}")
+    for op, kind in (
+        ((bits, pattern), (convert, dtype))
+        if own.kind == "float"
+        else ((convert, pattern), (bits, dtype))
+    ):
+        if x.spec.dtype is not kind:
+            x = bind(op, x, dtype=kind)
+    return x
 
 
 def retyped(body: Computation, change: Callable[[DType], DType], *, results: bool) -> Computation:
@@ -70,8 +78,8 @@ def retyped(body: Computation, change: Callable[[DType], DType], *, results: boo
     specs: list[Any] = list(body.parameter_specs)
 
     def run(*scalars: Any) -> list[Any]:
-        given = [_converted(x, s.dtype) for x, s in zip(scalars, specs, strict=True)]
+        given = [converted(x, s.dtype) for x, s in zip(scalars, specs, strict=True)]
         found = inline(body, given)
-        return [_converted(y, change(y.spec.dtype)) for y in found] if results else list(found)
+        return [converted(y, change(y.spec.dtype)) for y in found] if results else list(found)
 
     return as_computation(run, [TensorSpec((), change(s.dtype)) for s in specs], name=body.name)

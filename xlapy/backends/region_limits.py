@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from xlapy.backends.base import Capabilities
-from xlapy.backends.mixed_precision import in_one_precision, retyped
+from xlapy.backends.mixed_precision import converted, in_one_precision, retyped
 from xlapy.backends.shared_operands import apart
 from xlapy.backends.varying_sizes import on_whole_arrays
 from xlapy.dtypes import DType, as_dtype
@@ -20,7 +20,7 @@ from xlapy.errors import UnsupportedOpError
 from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Computation, Instruction, subcomputations
 from xlapy.trace.mode import annotate, bind
-from xlapy.trace.op import Op, lookup
+from xlapy.trace.op import Op
 
 __all__ = [
     "ACROSS_DEVICES",
@@ -83,6 +83,8 @@ FEWEST_BITS: Final[Mapping[str, Mapping[str, int]]] = {
             ("all_gather", "all_reduce", "all_to_all", "collective_permute", "reduce_scatter"), 8
         ),
         "top_k": 8,
+        # It wants all inputs in one layout, which says how an element is packed.
+        "reduce of several": 4,
     }
 }
 #: by the kind of an element, the fewest bits that devices reduce
@@ -148,7 +150,8 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
     regions = capabilities.scalar_regions
     if regions and op.name in MEETINGS:
         _require_known_sizes(instruction)
-    narrow = _is_narrow(instruction, capabilities.fewest_bits)
+    bits = _fewest_bits(instruction, capabilities.fewest_bits)
+    narrow = bits is not None
     lacks = (
         narrow
         or op.name in capabilities.missing_ops
@@ -171,8 +174,8 @@ def replacement(instruction: Instruction, capabilities: Capabilities) -> Callabl
         if op.name == "scan" and not capabilities.associative_scans:
             return _in_order(instruction)
         return None if capabilities.varying_sizes else on_whole_arrays(instruction)
-    if narrow and op.hlo.decomposition is None:
-        return partial(_in_bytes, op, capabilities.fewest_bits[op.name])
+    if bits is not None and op.hlo.decomposition is None:
+        return partial(_in_bytes, op, bits)
     return op.hlo.decomposition
 
 
@@ -205,12 +208,16 @@ def _one_by_one(op: Op, *xs: Any, **params: Any) -> Any:
     return tuple([y for x in xs for y in bind(op, x, **params)])
 
 
-def _is_narrow(instruction: Instruction, fewest_bits: Mapping[str, int]) -> bool:
-    bits = fewest_bits.get(instruction.op.name)
-    return bits is not None and any(
+def _fewest_bits(instruction: Instruction, fewest_bits: Mapping[str, int]) -> int | None:
+    """The fewest bits of an element that an operation is there for, if one of its operands has fewer."""
+    name = instruction.op.name
+    several = name == "reduce" and len(instruction.operands) > 2
+    bits = fewest_bits.get("reduce of several" if several else name)
+    narrow = bits is not None and any(
         type(v.spec) is TensorSpec and _wide_below(bits, v.spec.dtype) is not v.spec.dtype
         for v in instruction.operands
     )
+    return bits if narrow else None
 
 
 def _in_bytes(op: Op, bits: int, *xs: Any, **params: Any) -> Any:
@@ -218,39 +225,18 @@ def _in_bytes(op: Op, bits: int, *xs: Any, **params: Any) -> Any:
 
     Sums and products of these end with the same bits.
     """
-    convert = lookup("convert_element_type")
-    wide = [_as_bytes(x, bits) for x in xs]
+    wide = [converted(x, _wide_below(bits, x.spec.dtype)) for x in xs]
     if "preferred_element_type" in params:
         wanted = params["preferred_element_type"]
         made = bind(op, *wide, **{**params, "preferred_element_type": _wide_below(8, wanted)})
-        return bind(convert, made, dtype=wanted)
+        return converted(made, wanted)
     for key in op.hlo.regions:
         body = retyped(params[key], partial(_wide_below, bits), results=True)
         params = {**params, key: body}
     moved = bind(op, *wide, **params)
     if type(moved) is not tuple:
-        return _from_bytes(moved, xs[0].spec.dtype)
-    return tuple([_from_bytes(m, x.spec.dtype) for m, x in zip(moved, xs, strict=True)])
-
-
-def _as_bytes(x: Any, bits: int) -> Any:
-    """The values of integers, and the bits of floats."""
-    own = x.spec.dtype
-    wide = _wide_below(bits, own)
-    if wide is own:
-        return x
-    if own.kind == "float":
-        x = bind(lookup("bitcast_convert_type"), x, dtype=as_dtype(f"u{own.bits}"))
-    return bind(lookup("convert_element_type"), x, dtype=wide)
-
-
-def _from_bytes(x: Any, dtype: DType) -> Any:
-    if x.spec.dtype is dtype:
-        return x
-    if dtype.kind != "float":
-        return bind(lookup("convert_element_type"), x, dtype=dtype)
-    bits = bind(lookup("convert_element_type"), x, dtype=as_dtype(f"u{dtype.bits}"))
-    return bind(lookup("bitcast_convert_type"), bits, dtype=dtype)
+        return converted(moved, xs[0].spec.dtype)
+    return tuple([converted(m, x.spec.dtype) for m, x in zip(moved, xs)])  # init values follow
 
 
 def _wide_below(bits: int, dtype: DType) -> DType:
