@@ -1,5 +1,8 @@
 """`compile`: what is recorded and compiled when, what calls give back, and how the state survives mishaps."""
 
+import copy
+import operator
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -362,3 +365,44 @@ def test_an_explicit_builder_records_the_same() -> None:
     built = b.build(ops.add(ops.mul(a, a), c))
     recorded = xlapy.compile(lambda a, c: ops.add(ops.mul(a, a), c)).trace(X, X)
     assert operations(built) == operations(recorded) == ["mul", "add"]
+
+
+class Scaled:
+    def __init__(self, factor: float) -> None:
+        self.factor = xlapy.asarray(factor)
+        self.twice = xlapy.compile(operator.neg)
+
+    @xlapy.compile
+    def scale(self, x: Any) -> Any:
+        return x * self.factor
+
+
+@xlapy.compile
+def doubled(x: Any) -> Any:
+    return x * 2
+
+
+def tripled(x: Any, n: int) -> Any:
+    return x * n
+
+
+def test_compiled_functions_are_copied_and_pickled_as_functions_are() -> None:
+    x = xlapy.ones(2)
+    assert (
+        copy.deepcopy(doubled)
+        is copy.copy(doubled)
+        is pickle.loads(pickle.dumps(doubled))
+        is doubled
+    )
+    made = pickle.loads(
+        pickle.dumps(xlapy.compile(tripled, static_argnames="n", backend="interpreter"))
+    )
+    assert made(x, 3).tolist() == [3, 3]
+    assert made(x, 3).backend.name == "interpreter"
+    for make in (copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))):
+        twin = make(Scaled(3.0))
+        assert twin.scale(x).tolist() == [3, 3]
+        assert twin.twice(x).tolist() == [-1, -1]
+        assert make(twin.scale)(x).tolist() == [3, 3]
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(xlapy.compile(lambda x: x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,6 @@ from xlapy.backends.registry import get_backend
 from xlapy.dispatch import NotPlainError, arrange, from_payloads, places
 from xlapy.errors import (
     BackendError,
-    ConstraintError,
     DTypeError,
     TracingError,
     UnsupportedOpError,
@@ -31,8 +31,9 @@ from xlapy.signatures import (
     as_flags,
     as_names,
     bind_arguments,
+    check_names,
     described,
-    difference,
+    explained,
     host_scalar,
     leaf_key,
     leaf_paths,
@@ -103,7 +104,7 @@ class CompiledFunction:
         self._grid = grid
         self._flags = as_flags(options)
         self._signature = signature_of(function)
-        self._check_names()
+        check_names(self._signature, self._static, self._donate)
         self._plain = not self._static and not self._donate and backend is None
         self._fast: dict[Any, Callable[[list[Any]], Any]] = {}
         self._entries: dict[Any, Entry] = {}
@@ -116,25 +117,27 @@ class CompiledFunction:
         self.compiles = 0
         _functions.add(self)
 
-    def _check_names(self) -> None:
-        parameters = self._signature.parameters
-        named = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        for what, names in (("static_argnames", self._static), ("donate_argnames", self._donate)):
-            for name in names:
-                if name not in parameters and not named:
-                    raise ConstraintError(
-                        f"compile: {what} must name arguments of the function, {tuple(parameters)}; got {name!r} [X1]"
-                    )
-        both = set(self._static) & set(self._donate)
-        if both:
-            raise ConstraintError(
-                f"compile: a static argument must not be donated; got {sorted(both)} [X1]"
-            )
-
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
         return BoundMethod(self, instance)
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledFunction:
+        return self  # as of every function
+
+    def __reduce__(self) -> Any:
+        # As functions are: by name, or else made again of the function that it is of.
+        found: Any = sys.modules.get(getattr(self, "__module__", None) or "")
+        name = getattr(self, "__qualname__", "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return name
+        given = (self._backend, self._static, self._donate, dict(self._flags), self._grid)
+        return _made_again, (self._function, *given)
 
     def __repr__(self) -> str:
         return f"<compiled {self._name}: {self.traces} traces, {self.compiles} compiles>"
@@ -492,25 +495,25 @@ class CompiledFunction:
 
     def explain(self) -> str:
         """Why the function was recorded each time: what differed from the nearest earlier signature."""
-        lines = []
-        for i, now in enumerate(self._history):
-            if i == 0:
-                arguments = ", ".join(f"{k}: {v}" for k, v in now.items())
-                lines.append(
-                    f"trace 1 of {self._name}: first call, with {arguments or 'no arguments'}"
-                )
-                continue
-            nearest = min(self._history[:i], key=lambda old: len(difference(old, now)))
-            changes = difference(nearest, now)
-            lines.append(
-                f"trace {i + 1} of {self._name}: {'; '.join(changes) or 'the same signature elsewhere'}"
-            )
-        return "\n".join(lines) or f"{self._name} has not been recorded"
+        return explained(self._name, self._history)
 
     def clear_cache(self) -> None:
         """Forget every program of this function; the counters stay."""
         self._fast.clear()
         self._entries.clear()
+
+
+def _made_again(
+    f: Any, backend: Any, static: Any, donate: Any, options: Any, grid: Any
+) -> CompiledFunction:
+    return CompiledFunction(
+        f,
+        backend=backend,
+        static_argnames=static,
+        donate_argnames=donate,
+        options=options,
+        grid=grid,
+    )
 
 
 def _all_on(tensors: Sequence[Tensor], backend: Any) -> bool:

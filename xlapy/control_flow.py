@@ -11,6 +11,7 @@ from typing import Any
 from xlapy import tree
 from xlapy.differentiation import _in_one_program, _tensor
 from xlapy.errors import DTypeError
+from xlapy.numpy.promotion import at_dtype, is_weak
 from xlapy.source import hide_library_frames
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Tensor
@@ -133,7 +134,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     """
 
     def recorded(first: Any, last: Any, state: Any) -> Any:
-        start, stop = _tensor(first), _tensor(last)
+        start, stop = _bounds(first, last)
         for what, x in (("lower", start), ("upper", stop)):
             spec = x.placed.spec
             if type(spec) is not TensorSpec or spec.rank or not spec.dtype.integer:
@@ -160,6 +161,22 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
         return while_loop(holds, step, (start, state))[1]
 
     return _run(recorded, (lower, upper, init), "fori_loop")
+
+
+def _bounds(first: Any, last: Any) -> tuple[Tensor, Tensor]:
+    """The bounds as tensors; a Python integer takes the type of the other one."""
+    for x, other in ((first, last), (last, first)):
+        if _adapts(other) and not _adapts(x):
+            t = _tensor(x)
+            if type(t.placed.spec) is TensorSpec and t.dtype.integer:
+                adapted = at_dtype(other, t.dtype)
+                return (t, adapted) if x is first else (adapted, t)
+    return _tensor(first), _tensor(last)
+
+
+def _adapts(x: Any) -> bool:
+    """Whether it is a Python integer, or stands for one."""
+    return type(x) is int or (type(x) is Tensor and is_weak(x) and x.dtype.integer)
 
 
 def cond(

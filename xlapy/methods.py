@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import types
@@ -188,6 +189,12 @@ class BoundMethod:
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """The computation for these arguments; see `CompiledFunction.trace`."""
         return self.lower(*args, **kwargs).computation
+
+    def __reduce__(self) -> Any:
+        return BoundMethod, (self._compiled, self.__self__)
+
+    def __deepcopy__(self, memo: Any) -> BoundMethod:
+        return BoundMethod(self._compiled, copy.deepcopy(self.__self__, memo))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._compiled, name)

@@ -103,6 +103,22 @@ def difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     return changes + [f"{k} is gone" for k in old if k not in new]
 
 
+def explained(name: str, history: Sequence[Mapping[str, str]]) -> str:
+    """Why a function was recorded each time: what differed from the nearest earlier signature."""
+    lines = []
+    for i, now in enumerate(history):
+        if i == 0:
+            arguments = ", ".join(f"{k}: {v}" for k, v in now.items())
+            lines.append(f"trace 1 of {name}: first call, with {arguments or 'no arguments'}")
+            continue
+        nearest = min(history[:i], key=lambda old: len(difference(old, now)))
+        changes = difference(nearest, now)
+        lines.append(
+            f"trace {i + 1} of {name}: {'; '.join(changes) or 'the same signature elsewhere'}"
+        )
+    return "\n".join(lines) or f"{name} has not been recorded"
+
+
 def described(signature: Signature, paths: Sequence[str]) -> dict[str, str]:
     """The arguments of a call in words, by name."""
     found = {
@@ -253,6 +269,23 @@ def as_names(names: Any, what: str) -> tuple[str, ...]:
         raise DTypeError(
             f"compile: {what} must be a name or a sequence of names; got {names!r} [X1]"
         ) from None
+
+
+def check_names(signature: inspect.Signature, static: Sequence[str], donate: Sequence[str]) -> None:
+    """Refuse names that the function's arguments have not."""
+    parameters = signature.parameters
+    named = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    for what, names in (("static_argnames", static), ("donate_argnames", donate)):
+        for name in names:
+            if name not in parameters and not named:
+                raise ConstraintError(
+                    f"compile: {what} must name arguments of the function, {tuple(parameters)}; got {name!r} [X1]"
+                )
+    both = set(static) & set(donate)
+    if both:
+        raise ConstraintError(
+            f"compile: a static argument must not be donated; got {sorted(both)} [X1]"
+        )
 
 
 def as_flags(options: Any) -> tuple[tuple[str, Any], ...]:

@@ -67,7 +67,9 @@ def caller(depth: int = 1) -> Source:
 
 
 # These say nothing of what was called.
-_NAMELESS: Final = frozenset({"wrapper", "require", "require_shape", "require_dtype"})
+_NAMELESS: Final = frozenset(
+    {"wrapper", "forward", "reflected", "operator", "require", "require_shape", "require_dtype"}
+)
 
 
 def entered(depth: int = 1) -> tuple[Source, str]:

@@ -294,10 +294,9 @@ class Tensor:
             raise BufferError(f"the data can be had on the host; got dl_device={dl_device}")
         # numpy exports read-only memory only under the newer protocol; older readers get a copy.
         array = self.numpy()
-        if max_version is None or copy:
-            array = array.copy()
-            return array.__dlpack__(stream=stream)
-        return array.__dlpack__(stream=stream, max_version=max_version)
+        if max_version is None:
+            return array.copy().__dlpack__(stream=stream)
+        return (array.copy() if copy else array).__dlpack__(stream=stream, max_version=max_version)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

@@ -343,3 +343,23 @@ def test_loops_of_no_trips(backend: str) -> None:
         assert xlapy.grad(lambda x: xlapy.while_loop(lambda c: c < 0, lambda c: c * x, x))(3.0) == 1
         trips = xlapy.fori_loop(2**31 - 3, 2**31 - 1, lambda i, c: c + 1, 0)
         assert trips.item() == 2
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.int8])
+def test_a_python_integer_takes_the_type_of_the_other_bound(dtype: Any) -> None:
+    for bounds in ((1, dtype(4)), (dtype(1), 4), (1, xlapy.asarray(dtype(4)))):
+        for way in (
+            xlapy.fori_loop,
+            xlapy.compile(lambda *args: xlapy.fori_loop(*args[:2], body, args[2])),
+        ):
+            if way is xlapy.fori_loop:
+                found = way(*bounds, body, X)
+            else:
+                found = way(*bounds, X)
+            np.testing.assert_array_equal(found.numpy(), X + 6)
+    with refused(DTypeError, "must fit s8; got 300"):
+        xlapy.fori_loop(np.int8(0), 300, body, X)
+
+
+def body(i: Any, c: Any) -> Any:
+    return c + i

@@ -250,3 +250,11 @@ def test_arguments_that_do_not_fit() -> None:
     for platforms in (3, [1], None):
         with refused(ArtifactError, "platforms must be names"):
             xlapy.export(f, "f32[3]", platforms=platforms)  # type: ignore[arg-type]
+
+
+def test_the_entry_must_be_a_function_of_the_program() -> None:
+    text = xlapy.export(lambda x: x * 2, "f32[2]").stablehlo_text
+    assert xlapy.from_stablehlo(text, "main")(np.ones(2, np.float32)).tolist() == [2, 2]
+    for entry in ("double", "", 3):
+        with refused(ArtifactError, "must have a function"):
+            xlapy.from_stablehlo(text, entry)  # type: ignore[arg-type]

@@ -473,3 +473,12 @@ def test_closeness_of_integers_does_not_wrap(dtype: Any) -> None:
     expected = [[abs(a - b) <= 1e-8 + 1e-5 * abs(b) for a in numbers] for b in numbers]
     check(xlapy.isclose, np.array(expected), x, y)
     check(lambda x, y: xlapy.isclose(x, y, rtol=0, atol=0), x == y, x, y)
+
+
+@pytest.mark.parametrize("divisor", [1.0, -1.0, 0.5])
+@pytest.mark.parametrize("x", [0.0, 1.0, -3.0, 2.25])
+def test_remainders_have_a_derivative_at_multiples(x: float, divisor: float) -> None:
+    for f in (xlapy.remainder, xlapy.fmod, lambda a, b: xlapy.divmod(a, b)[1]):
+        assert float(xlapy.grad(f)(x, divisor)) == 1.0
+        whole = np.floor(x / divisor) if f is not xlapy.fmod else np.trunc(x / divisor)
+        assert float(xlapy.grad(f, 1)(x, divisor)) == -whole

@@ -385,3 +385,30 @@ def test_complex_numbers_are_true_where_they_are_not_0() -> None:
         xlapy.ops.constant(1j, "f32")
     with pytest.raises(DTypeError, match="must fit"):
         xlapy.ops.constant(300, "s8")
+
+
+def test_what_other_libraries_are_given() -> None:
+    x = xlapy.asarray([1.0, 2.0])
+    copied = np.from_dlpack(x, copy=True)
+    copied[0] = 7
+    assert x.tolist() == [1, 2]
+    assert not np.from_dlpack(x).flags.writeable
+    with pytest.raises(BufferError, match="on the host"):
+        x.__dlpack__(dl_device=(2, 0))
+
+    class Narrow:
+        """An array of a type that numpy does not read by DLPack."""
+
+        def __dlpack__(self, **options: Any) -> Any:
+            raise BufferError
+
+        def __dlpack_device__(self) -> Any:
+            return 1, 0
+
+    class Readable(Narrow):
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.ones(2, ml_dtypes.bfloat16)
+
+    assert str(xlapy.from_dlpack(Readable()).dtype) == "bf16"
+    with pytest.raises(DTypeError, match=r"on the host; got .*\[X1\]"):
+        xlapy.from_dlpack(Narrow())

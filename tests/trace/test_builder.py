@@ -141,3 +141,11 @@ def test_recording_is_one_instruction_a_call(count: int) -> None:
         return x
 
     assert len(trace(chain, [F3]).computation.instructions) == count
+
+
+def test_a_builder_is_left_once_for_each_time_it_was_entered() -> None:
+    b = xlapy.XlaBuilder("left")
+    with b:
+        pass
+    with pytest.raises(TracingError, match="must be entered"):
+        b.__exit__(None, None, None)

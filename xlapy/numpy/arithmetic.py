@@ -223,7 +223,9 @@ def divided(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     zero = compared(y, filled(y, 0), "EQ")
     none = compared(r, filled(r, 0), "EQ")
     whole = call("select", compared(q, filled(q, 0), "EQ"), _signed_zero(ratio), whole)
-    signed = _signed_zero(y)
+    # A zero with the sign of the divisor, and the derivative that the remainder has.
+    still = call("stop_gradient", r)
+    signed = call("select", _signbit(y), call("neg", call("sub", still, r)), call("sub", r, still))
     r = call("select", wrong, call("add", r, y), call("select", none, signed, r))
     return call("select", zero, ratio, whole), r
 

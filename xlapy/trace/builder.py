@@ -188,6 +188,10 @@ class XlaBuilder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if not self._tokens:
+            raise TracingError(
+                f"a builder must be entered before it is left; got {self.name!r} [X1]"
+            )
         _current.reset(self._tokens.pop())
 
     def _check_open(self) -> None:

@@ -201,7 +201,7 @@ class Reader:
             if "sym_visibility" not in f.attributes
             or _string(f.attributes["sym_visibility"]) == "public"
         ]
-        if len(public) != 1:
+        if name != "main" or len(public) != 1:
             raise ArtifactError(
                 f"a module must have a function {name!r} or exactly one public one; got {public} [X6]"
             )
