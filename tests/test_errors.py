@@ -37,7 +37,7 @@ PASSED_ON = {
 #: (module, function) that raises another class than ours, and why
 OTHERS = {
     ("_jaxlib/__init__.py", "__getattr__"): "Python asks modules for attributes",
-    ("_jaxlib/executables.py", "make_callback.call"): "raised into XLA, whose error carries it",
+    ("_jaxlib/callbacks.py", "make_callback.call"): "raised into XLA, whose error carries it",
     ("_jaxlib/isolation.py", "*"): "caught by those who read in another process",
     ("backends/executable_cache.py", "*"): "caught: the cache does without the directory",
     ("dispatch.py", "*"): "caught: the arguments take the longer way",

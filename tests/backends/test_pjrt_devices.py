@@ -325,6 +325,33 @@ def test_a_function_may_not_run_a_program_over_several_devices(count: int, backe
     assert values(backend, inner.execute([payloads])) == [[[0, 0], [2, 20]]]
 
 
+UNDER_WAY = """
+import time
+import numpy as np
+import xlapy
+from xlapy import ops
+
+def late(x):
+    time.sleep(0.3)
+    print("called", flush=True)
+    return x
+
+first = xlapy.compile(lambda x: x @ x @ x)
+second = xlapy.compile(lambda x: ops.python_callback(late, [x], xlapy.TensorSpec((700, 700), "f32")))
+x = xlapy.asarray(np.eye(700, dtype="f4"))
+first(x), second(x)
+for _ in range(3):
+    second(first(x))
+print("the end", flush=True)
+"""
+
+
+def test_the_process_ends_after_functions_that_are_under_way() -> None:
+    done = subprocess.run([sys.executable, "-c", UNDER_WAY], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["called"] * 4 + ["the end"]
+
+
 # --- threads and clients ----------------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,7 @@ from xlapy._jaxlib.arrays import (
     putter,
     shards,
 )
+from xlapy._jaxlib.callbacks import GuardedCallbacks, make_callback
 from xlapy._jaxlib.clients import (
     cpu_client,
     devices,
@@ -47,7 +48,7 @@ from xlapy._jaxlib.executables import (
     fingerprint,
     giving_away,
     hlo_text,
-    make_callback,
+    make_calling_runner,
     make_runner,
     make_wrapping_runner,
     memory_stats,
@@ -55,7 +56,7 @@ from xlapy._jaxlib.executables import (
     signature,
 )
 from xlapy._jaxlib.foreign import custom_call_targets, register_lapack, register_target
-from xlapy._jaxlib.groups import GuardedCallbacks, doubt_arguments, make_group_runner
+from xlapy._jaxlib.groups import doubt_arguments, make_group_runner
 
 if TYPE_CHECKING:
     from xlapy._jaxlib.programs import (
@@ -120,6 +121,7 @@ __all__ = [
     "giving_away",
     "hlo_text",
     "make_callback",
+    "make_calling_runner",
     "make_group_runner",
     "make_runner",
     "make_wrapping_runner",

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from jaxlib import _hlo, _jax
 from jaxlib import xla_client as xc
 
 from xlapy._jaxlib.arrays import aval, buffers_stay, check_alive
+from xlapy._jaxlib.callbacks import remember, require_time
 from xlapy._jaxlib.types import (
     Array,
     Buffer,
@@ -24,6 +24,7 @@ from xlapy._jaxlib.types import (
     Placement,
     Signature,
     fail,
+    listed,
 )
 from xlapy.errors import BackendError
 
@@ -135,61 +136,6 @@ def compile(
         fail(error, "a program must be one that XLA compiles")
 
 
-class _Thread(threading.local):
-    #: whether it runs a Python function for a program
-    in_callback = False
-
-
-#: of the current thread
-thread: Final = _Thread()
-
-
-def make_callback(
-    function: Callable[..., Any], results: Sequence[Signature]
-) -> Callable[..., tuple[Array, ...]]:
-    """A host callback that checks what `function` returns, which XLA does not.
-
-    Parameters
-    ----------
-    function : callable
-        Takes read-only numpy arrays (None for a token) and returns an array, a sequence of them, or
-        None.
-    results : sequence of Signature
-        The shapes and dtypes that the program expects.
-
-    Returns
-    -------
-    callable
-    """
-    expected = tuple(results)
-
-    def call(*arrays: Array | None) -> tuple[Array, ...]:
-        before, thread.in_callback = thread.in_callback, True
-        try:
-            returned = function(*arrays)
-        finally:
-            thread.in_callback = before
-        if returned is None:
-            returned = ()
-        elif not isinstance(returned, (tuple, list)):
-            returned = (returned,)
-        made = tuple(map(np.asarray, returned))
-        found = tuple((a.shape, a.dtype) for a in made)
-        if found != expected:
-            raise TypeError(
-                f"a host callback must return what the program expects, {_listed(expected)}; got "
-                f"{_listed(found)} [X1]"
-            )
-        # XLA copies raw memory, whatever the strides.
-        return tuple(np.asarray(a, order="C") for a in made)
-
-    return call
-
-
-def _listed(signatures: Sequence[Signature]) -> str:
-    return "(" + ", ".join(f"{d.name}[{','.join(map(str, s))}]" for s, d in signatures) + ")"
-
-
 def signature(executable: Executable) -> tuple[list[Signature], list[Signature]]:
     """The parameters and results of a compiled program, per device, without tokens."""
     module = executable.hlo_modules()[0]
@@ -236,6 +182,25 @@ def make_runner(
     def run(buffers: Sequence[Buffer]) -> list[Buffer]:
         try:
             return execute(buffers).consume_with_handlers(handlers)
+        except Exception as error:
+            _explain(error, buffers)
+
+    return run
+
+
+def make_calling_runner(
+    executable: Executable, results: Sequence[Signature], where: Placement
+) -> Callable[[Sequence[Buffer]], list[Buffer]]:
+    """What `make_runner` gives, for a program that calls Python functions."""
+    check_results(executable, results)
+    handlers = [_handler(s, d, where) for s, d in results]
+
+    def run(buffers: Sequence[Buffer]) -> list[Buffer]:
+        require_time()
+        try:
+            done = executable.execute_sharded(buffers, with_tokens=True)
+            remember(done.consume_token())
+            return done.consume_with_handlers(handlers)
         except Exception as error:
             _explain(error, buffers)
 
@@ -296,8 +261,8 @@ def check_results(executable: Executable, expected: Sequence[Signature]) -> None
     _, compiled = signature(executable)
     if compiled != list(expected):
         raise BackendError(
-            f"a program's results must be what was compiled, {_listed(compiled)}; got "
-            f"{_listed(expected)} [X1]"
+            f"a program's results must be what was compiled, {listed(compiled)}; got "
+            f"{listed(expected)} [X1]"
         )
 
 

@@ -11,25 +11,23 @@ argument that could not be computed, nor a Python function that fails, nor too f
 from __future__ import annotations
 
 import contextlib
-import threading
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Final, final
+from typing import Any, Final
 
 import numpy as np
 from jaxlib import xla_client as xc
 
 from xlapy._jaxlib.arrays import (
     assemble,
-    block_until_ready,
     buffers_stay,
     check_alive,
     part,
     placement,
 )
-from xlapy._jaxlib.executables import check_results, make_callback, thread
+from xlapy._jaxlib.callbacks import GuardedCallbacks, require_time, thread, turn, wait_for
+from xlapy._jaxlib.executables import check_results
 from xlapy._jaxlib.types import (
-    Array,
     Buffer,
     Client,
     Device,
@@ -41,8 +39,6 @@ from xlapy.errors import BackendError
 
 _PartsOfAll = Sequence[Sequence[Buffer]]
 
-#: held while a program waits for the one before it and is started, and while its Python functions run
-_turn: Final = threading.Lock()
 #: the client that ran a program over several devices last, and what tells when that is done
 _latest: tuple[weakref.ref[Any], Any] | None = None
 #: the clients that may have arguments to come that can not be computed
@@ -50,55 +46,11 @@ _doubtful: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 
 def doubt_arguments(client: Client) -> None:
-    """Have programs over several devices wait for their arguments, for those of one may fail from now on.
+    """Have programs over several devices wait for their arguments, which from now on may be results of one that fails.
 
     A device for which an argument could not be computed does not come to the meetings.
     """
     _doubtful.add(client)
-
-
-@final
-class GuardedCallbacks:
-    """Python functions that devices call, whose errors wait until every device is done.
-
-    Attributes
-    ----------
-    functions : list of callable
-        For `compile`.
-    """
-
-    def __init__(self, functions: Sequence[tuple[Callable[..., Any], Sequence[Signature]]]) -> None:
-        self.functions = [self._guard(f, results) for f, results in functions]
-        self._errors: list[BaseException] = []
-
-    def _guard(
-        self, function: Callable[..., Any], results: Sequence[Signature]
-    ) -> Callable[..., tuple[Array, ...]]:
-        checked = make_callback(function, results)
-        instead = tuple(np.zeros(shape, dtype) for shape, dtype in results)
-
-        def call(*arrays: Array | None) -> tuple[Array, ...]:
-            try:
-                return checked(*arrays)
-            except BaseException as error:
-                # Without a result this device would not come to the next meeting.
-                self._errors.append(error)
-                return instead
-
-        return call
-
-    def forget_errors(self) -> None:
-        """Leave out what an interrupted run has left."""
-        self._errors.clear()
-
-    def raise_error(self) -> None:
-        """Raise the first error of a run that is done."""
-        if self._errors:
-            error = self._errors[0]
-            self._errors.clear()
-            raise BackendError(
-                f"a host callback must not fail; got {type(error).__name__}: {error} [X1]"
-            ) from error
 
 
 def make_group_runner(
@@ -142,18 +94,21 @@ def make_group_runner(
                 " a call [X1]"
             )
         given = [b for parts in parameters for b in parts]
-        if is_cpu and client() in _doubtful:
-            block_until_ready(given)
         try:
-            with _turn:
+            check_alive(*given)
+            buffers = [assemble(parts, parts[0].aval.shape, where) for parts in parameters]
+            if is_cpu and client() in _doubtful:
+                # These are its own: 0.10.2 does not survive a wait for what another thread deletes.
+                xc.batched_block_until_ready(buffers)
+            with turn:
                 # Devices take the programs of one client in order, those of two in orders that may differ.
                 if _latest is not None and _latest[0]() is not client():
-                    _wait(_latest[1])
+                    wait_for(_latest[1])
                 if callbacks is not None:
+                    require_time()
                     callbacks.forget_errors()
                 with buffers_stay if callbacks is None else contextlib.nullcontext():
                     check_alive(*given)
-                    buffers = [assemble(parts, parts[0].aval.shape, where) for parts in parameters]
                     done = executable.execute_sharded(buffers, with_tokens=True)
                 token = done.consume_token()
                 _latest = client, token
@@ -167,12 +122,6 @@ def make_group_runner(
         return found
 
     return run
-
-
-def _wait(token: Any) -> None:
-    # Its error is raised where that program's results are read.
-    with contextlib.suppress(xc.XlaRuntimeError):
-        token.block_until_ready()
 
 
 def _handler(

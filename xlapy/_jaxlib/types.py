@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
@@ -22,6 +23,11 @@ Signature: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 _NO_TARGET: Final = re.compile(
     r"No (?:registered implementation for (?:un)?typed custom call to|FFI handler registered for) (\S+)"
 )
+
+
+def listed(signatures: Sequence[Signature]) -> str:
+    """Signatures for a message."""
+    return "(" + ", ".join(f"{d.name}[{','.join(map(str, s))}]" for s, d in signatures) + ")"
 
 
 def fail(error: Exception, what: str) -> NoReturn:

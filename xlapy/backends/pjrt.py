@@ -116,7 +116,7 @@ class Pjrt(Backend):
         ``"cpu"``, ``"cuda"``, ``"rocm"``, ``"tpu"``, ``"metal"``, the name of another installed
         PJRT plugin, or the path to a plugin's library.
     num_devices : int, optional
-        How many devices the CPU pretends to have; default ``XLAPY_NUM_CPU_DEVICES``, else 1.
+        How many devices the CPU pretends to have, at most 1024; default ``XLAPY_NUM_CPU_DEVICES``, else 1.
     plugin_options : dict, optional
         Options of the plugin. Unless ``{"preallocate": True}`` is among them, GPU memory is
         allocated as it is needed.
@@ -275,11 +275,11 @@ class Pjrt(Backend):
                 ):  # XLA of jaxlib 0.12 dies of huge ones as it compiles
                     require_memory("an array", [instruction.results[0].spec])
         executable, run = self._load_or_compile(entry, donated, options, devices)
-        # It may be run beside programs over several devices.
-        beside = count == 1 < len(self._devices)
+        beside = len(self._devices) > 1  # there may be programs over several
         if beside and may_fail(entry):
             _jaxlib.doubt_arguments(self._client)
-        donates = beside and bool(donated) and not calls_python(entry)
+        calls = calls_python(entry)
+        donates = beside and count == 1 and bool(donated) and not calls
         if donates:
             run = _jaxlib.giving_away(run)
         placement = self.placement_of(devices[0])
@@ -292,7 +292,7 @@ class Pjrt(Backend):
                 return _Program(executable, _refusing(error), placed)
         if entry is not computation:
             return _Program(executable, _with_tokens(run, computation, count), placed)
-        if count > 1 or len(placed) != 1:
+        if calls or count > 1 or len(placed) != 1:
             return _Program(executable, run, placed)
         (result,) = _signatures(entry.result_specs)
         where = _jaxlib.placement(devices)
@@ -375,7 +375,11 @@ class Pjrt(Backend):
             self._client, text, devices, host_callbacks=made, **_grid(options)
         )
         self.compiles += 1
-        return executable, _runner(executable, computation, devices, guarded)
+        if guarded is not None:
+            return executable, _runner(executable, computation, devices, guarded)
+        results = _signatures(computation.result_specs)
+        where = _jaxlib.placement(devices)
+        return executable, _jaxlib.make_calling_runner(executable, results, where)
 
     def _key_parts(self, text: str, options: CompileOptions, devices: _Devices) -> list[str]:
         from xlapy.backends.executable_cache import host_fingerprint
