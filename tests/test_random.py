@@ -214,3 +214,75 @@ def test_errors() -> None:
         random.choice(KEY, 3, 4, p=[0.5, 0.5])
     with pytest.raises(ShapeError):
         random.uniform(KEY, -1)
+
+
+WRONG: list[Callable[[], Any]] = [
+    lambda: random.choice(KEY, 3, 2, p=[-1.0, 1.0, 1.0]),
+    lambda: random.choice(KEY, 3, 2, p=[0.0, 0.0, 0.0]),
+    lambda: random.choice(KEY, 3, 2, p=[0.0, 0.0, 1.0], replace=False),
+    lambda: random.choice(KEY, 3, 2, p=np.array([np.nan, 1, 1])),
+    lambda: random.choice(KEY, 3, 2, replace="no"),
+    lambda: random.bernoulli(KEY, 2.0),
+    lambda: random.bernoulli(KEY, np.float32(-0.5)),
+    lambda: random.bernoulli(KEY, float("nan")),
+    lambda: random.uniform(KEY, 3, minval=5.0, maxval=1.0),
+    lambda: random.uniform(KEY, 3, minval=0.0, maxval=float("inf")),
+    lambda: random.uniform(KEY, 3, maxval=np.float64("nan")),
+    lambda: random.uniform(KEY, 2, minval=np.zeros(3)),
+    lambda: random.uniform(KEY, 2, minval=np.zeros((2, 2))),
+    lambda: random.truncated_normal(KEY, 3.0, 1.0, 3),
+    lambda: random.truncated_normal(KEY, 10.0, 11.0, 3),
+    lambda: random.truncated_normal(KEY, -11.0, -10.0, 3),
+    lambda: random.bernoulli(KEY, np.ones(3) / 2, 2),
+    lambda: random.categorical(KEY, np.zeros((3, 0))),
+    lambda: random.categorical(KEY, np.zeros((3, 2)), shape=(2,)),
+    lambda: random.randint(KEY, 2, np.zeros(3, np.int32), 9),
+]
+
+
+@pytest.mark.parametrize("draw", WRONG, ids=range(len(WRONG)))
+def test_what_nothing_can_be_drawn_from(draw: Callable[[], Any]) -> None:
+    for way in (draw, xlapy.compile(draw)):
+        with pytest.raises((ConstraintError, DTypeError), match=r"^\w+: .*; got .*\[X1\]"):
+            way()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_bounds_at_the_limits_of_the_type(backend: str) -> None:
+    with xlapy.use_backend(backend):
+        largest = float(np.finfo(np.float32).max)
+        x = random.uniform(random.key(1), 1000, minval=-largest, maxval=largest).numpy()
+        assert np.isfinite(x).all()
+        assert (x < 0).mean() == pytest.approx(0.5, abs=0.1)
+        for dtype, low, high in (
+            ("s8", -300, 300),
+            ("u8", -5, 1000),
+            ("u8", 250, 256),
+            ("s64", 0, 9),
+        ):
+            limits = xlapy.iinfo(dtype)
+            x = random.randint(
+                random.key(7), 1000, xlapy.asarray(low), xlapy.asarray(high), dtype
+            ).numpy()
+            assert x.min() == max(low, limits.min)
+            assert x.max() == min(high - 1, limits.max)
+        # Between tensors that leave nothing, the lower one as far as it fits.
+        assert random.randint(
+            random.key(7), 2, xlapy.asarray(500), xlapy.asarray(900), "s8"
+        ).tolist() == [
+            127,
+            127,
+        ]
+
+
+def test_bounds_may_be_arrays() -> None:
+    x = random.randint(KEY, (1000, 2), np.array([0, 10]), [[5, 20]])
+    assert x.numpy().min(0).tolist() == [0, 10]
+    assert x.numpy().max(0).tolist() == [4, 19]
+    wide = random.randint(KEY, 100, xlapy.asarray(np.int64(0)), 2**40, "s64")
+    assert int(xlapy.max(wide)) > 2**35
+
+
+def test_numpys_integers_are_numbers() -> None:
+    assert random.permutation(KEY, np.int64(5)).tolist() == random.permutation(KEY, 5).tolist()
+    assert random.choice(KEY, np.uint8(5), 3).tolist() == random.choice(KEY, 5, 3).tolist()

@@ -310,7 +310,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     if counts.ndim == 0 or counts.size == 1:
         return _repeat(x, int(counts.reshape(())), place)
     if (counts < 0).any():
-        raise ConstraintError(f"repeat: repeats must not be negative; got {counts.tolist()} [X1]")
+        raise ConstraintError(f"repeat: repeats must not be negative; got {counts.min()} [X1]")
     require_memory("an array", [TensorSpec((sum(counts.tolist()),), "s64")])
     from .indexing import take
 

@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from xlapy.dtypes import DType, as_dtype
-from xlapy.errors import DTypeError
+import numpy as np
+
+from xlapy.dtypes import DType, as_dtype, python_scalar
+from xlapy.errors import ConstraintError, DTypeError, ShapeError
 from xlapy.numpy.creation import static_shape
 from xlapy.numpy.promotion import broadcast_to_shape, call, convert, filled, inexact
+from xlapy.specs import broadcast_shapes
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
@@ -22,6 +25,7 @@ __all__ = [
     "gumbel_noise",
     "less",
     "normal",
+    "spread",
     "truncated_normal",
     "uniform",
     "wide_dtype",
@@ -75,6 +79,7 @@ def uniform(
     (3,)
     """
     kind = _float(dtype, "uniform")
+    _require_order(minval, maxval, ("minval", "maxval"))
     if type(minval) is float and type(maxval) is float and (minval, maxval) == (0.0, 1.0):
         return _unit(key, static_shape(shape), kind)
     return _uniform(key, minval, maxval, static_shape(shape), kind)
@@ -89,7 +94,10 @@ def _unit(k: Any, shape: tuple[int, ...], dtype: DType) -> Tensor:
 def _uniform(k: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: DType) -> Tensor:
     fraction = fraction_of(k, shape, dtype)
     low, high = (_bound(b, shape, dtype) for b in (low, high))
-    found = call("add", call("mul", fraction, call("sub", high, low)), low)
+    # By halves, for the distance of the bounds may be too large for the type.
+    start, end = (call("mul", b, filled(b, 0.5)) for b in (low, high))
+    found = call("add", call("mul", fraction, call("sub", end, start)), start)
+    found = call("mul", found, filled(found, 2))
     # Rounding may have reached the end, which is excluded.
     return call("select", less(found, high), found, low)
 
@@ -103,7 +111,24 @@ def _bound(x: Any, shape: tuple[int, ...], dtype: DType) -> Tensor:
     x = inexact(x)
     if x.dtype.kind == "complex":
         raise DTypeError(f"a bound must be real; got {x.spec} [X1]")
-    return broadcast_to_shape(convert(x, dtype), shape)
+    return spread(convert(x, dtype), shape, "a bound")
+
+
+def spread(x: Tensor, shape: tuple[int, ...], what: str) -> Tensor:
+    """The array repeated to the shape of what is drawn."""
+    if broadcast_shapes(x.shape, shape) != shape:
+        raise ShapeError(f"{what} must broadcast to {list(shape)}; got {x.spec} [X1]")
+    return broadcast_to_shape(x, shape)
+
+
+def _require_order(low: Any, high: Any, names: tuple[str, str]) -> None:
+    """Refuse numbers that are no bounds; the values of tensors are not looked at."""
+    known = [python_scalar(b.item() if isinstance(b, np.generic) else b) for b in (low, high)]
+    numbers = [b for b in known if isinstance(b, int | float)]
+    if any(b != b or b in (math.inf, -math.inf) for b in numbers):
+        raise ConstraintError(f"{names[0]} and {names[1]} must be finite; got {known} [X1]")
+    if len(numbers) == 2 and not numbers[0] <= numbers[1]:
+        raise ConstraintError(f"{names[0]} must not be above {names[1]}; got {known} [X1]")
 
 
 def open_fraction(k: Any, shape: tuple[int, ...], dtype: DType) -> Tensor:
@@ -186,6 +211,8 @@ def truncated_normal(
     key : Tensor
         A key, as `xlapy.random.key` gives.
     lower, upper : array-like
+        `lower` is at most 4 and `upper` at least -4 (7 in f64), for the tails beyond are too thin to be drawn from. The
+        values of tensors are not looked at.
     shape : int or sequence of int
     dtype : dtype
         A float.
@@ -200,7 +227,23 @@ def truncated_normal(
     >>> bool(xlapy.all(abs(x) <= 1))
     True
     """
-    return _truncated(key, lower, upper, static_shape(shape), _float(dtype, "truncated_normal"))
+    kind = _float(dtype, "truncated_normal")
+    _require_tails(lower, upper, 7.0 if kind is _F64 else 4.0)
+    return _truncated(key, lower, upper, static_shape(shape), kind)
+
+
+def _require_tails(lower: Any, upper: Any, limit: float) -> None:
+    """Refuse numbers as bounds between which the distribution function is all but constant in the type."""
+    low, high = (
+        python_scalar(b.item() if isinstance(b, np.generic) else b) for b in (lower, upper)
+    )
+    real = [isinstance(b, int | float) for b in (low, high)]
+    fine = not (real[0] and not low <= limit) and not (real[1] and not high >= -limit)
+    if not fine or (all(real) and not low < high):
+        raise ConstraintError(
+            f"lower must be below upper, at most {limit} and upper at least -{limit}, for beyond these the numbers"
+            f" cannot be told apart; got {low} and {high} [X1]"
+        )
 
 
 @composite(arrays=3, name="truncated_normal")
@@ -301,6 +344,9 @@ def bernoulli(key: Any, /, p: Any = 0.5, shape: int | Sequence[int] | None = Non
     >>> xlapy.random.bernoulli(xlapy.random.key(0), 0.5, 4).dtype
     pred
     """
+    share = python_scalar(p.item() if isinstance(p, np.generic) else p)
+    if isinstance(share, int | float) and not 0 <= share <= 1:
+        raise ConstraintError(f"p must be in [0, 1]; got {share} [X1]")
     return _bernoulli(key, p, None if shape is None else static_shape(shape))
 
 
@@ -311,4 +357,4 @@ def _bernoulli(k: Any, p: Any, shape: tuple[int, ...] | None) -> Tensor:
         raise DTypeError(f"a probability must be real; got {p.spec} [X1]")
     kind = wide_dtype(p.dtype)
     sizes = p.shape if shape is None else shape
-    return less(fraction_of(k, sizes, kind), broadcast_to_shape(convert(p, kind), sizes))
+    return less(fraction_of(k, sizes, kind), spread(convert(p, kind), sizes, "p"))

@@ -10,12 +10,13 @@ import numpy as np
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import ConstraintError, DTypeError
 from xlapy.numpy.creation import static_shape
-from xlapy.numpy.promotion import as_tensor, broadcast_to_shape, call, convert, filled
+from xlapy.numpy.datatypes import iinfo
+from xlapy.numpy.promotion import as_tensor, call, convert, filled, meet
 from xlapy.specs import as_int
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
-from .distributions import less
+from .distributions import less, spread
 from .keys import stream_bits
 
 __all__ = ["randint"]
@@ -35,8 +36,9 @@ def randint(
     ----------
     key : Tensor
     shape : int or sequence of int
-    minval, maxval : int or Tensor
-        They broadcast to the shape. Where tensors are such that no number lies between them, the result is `minval`.
+    minval, maxval : int or array-like of int
+        They broadcast to the shape. In tensors, whose values are not looked at, bounds beyond the type stand for its
+        limits, and where no number lies between two the result is `minval`.
     dtype : dtype
 
     Returns
@@ -60,7 +62,9 @@ def randint(
             f"randint: dtype must be an integer type of 8 bits or more; got {kind} [X1]"
         )
     sizes = static_shape(shape)
-    if type(minval) is not Tensor and type(maxval) is not Tensor:
+    if not any(
+        isinstance(b, Tensor | list | tuple) or getattr(b, "ndim", 0) for b in (minval, maxval)
+    ):
         low, high = as_int(minval, "minval"), as_int(maxval, "maxval")
         floor = -(1 << (kind.bits - 1)) if kind.kind == "int" else 0
         ceiling = floor + (1 << kind.bits)
@@ -80,11 +84,15 @@ def _randint(k: Any, low: Any, span: Any, shape: tuple[int, ...], dtype: DType) 
 
 @composite(arrays=3, name="randint")
 def _randint_between(k: Any, low: Any, high: Any, shape: tuple[int, ...], dtype: DType) -> Tensor:
-    from xlapy.numpy.promotion import meet
-
-    low, high = meet(as_tensor(low), as_tensor(high))
+    low, high = meet(low, high)
     if not low.dtype.integer:
         raise DTypeError(f"bounds must be integers; got {low.spec} [X1]")
+    limits, own = iinfo(dtype), iinfo(low.dtype)
+    least = max(limits.min, own.min)
+    low = call("max", call("min", low, filled(low, min(limits.max, own.max))), filled(low, least))
+    high = call(
+        "max", call("min", high, filled(high, min(limits.max + 1, own.max))), filled(high, least)
+    )
     distance = call("sub", convert(high, _U64), convert(low, _U64))
     one = filled(distance, 1)
     span = call("select", less(low, high), distance, one)
@@ -93,7 +101,7 @@ def _randint_between(k: Any, low: Any, high: Any, shape: tuple[int, ...], dtype:
 
 def _offset(k: Any, low: Tensor, span: Tensor, shape: tuple[int, ...], dtype: DType) -> Tensor:
     """Low + floor(r * span) for r uniform in [0, 1); a span of 0 stands for 2**64."""
-    low, span = broadcast_to_shape(low, shape), broadcast_to_shape(span, shape)
+    low, span = spread(low, shape, "a bound"), spread(span, shape, "a bound")
     if dtype.bits == 64:
         drawn = stream_bits(k, (2, *shape), 64)
         halves = [

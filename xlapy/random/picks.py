@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from xlapy.dtypes import as_dtype
 from xlapy.errors import ConstraintError, DTypeError, ShapeError
 from xlapy.numpy.creation import asarray, static_shape
@@ -13,8 +15,9 @@ from xlapy.numpy.promotion import as_tensor, broadcast_to_shape, call, convert, 
 from xlapy.specs import as_axis, as_flag, as_int
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
+from xlapy.trace.builder import host_array
 
-from .distributions import gumbel_noise, wide_dtype
+from .distributions import gumbel_noise, spread, wide_dtype
 from .integers import randint
 from .keys import stream_bits
 
@@ -41,7 +44,8 @@ def permutation(key: Any, x: Any, /, *, axis: int = 0) -> Tensor:
     >>> xlapy.sort(xlapy.random.permutation(xlapy.random.key(0), 5))
     Tensor([0, 1, 2, 3, 4], s32[5])
     """
-    if type(x) is int:
+    if _is_number(x):
+        x = int(x)
         if x < 0:
             raise ConstraintError(f"permutation: the number must not be negative; got {x} [X1]")
         return _permutation(key, x)
@@ -68,6 +72,24 @@ def _random_order(k: Any, size: int) -> Tensor:
 
     places = call("iota", shape=(size,), dtype=_S32, iota_dimension=0)
     return sorted_together(stream_bits(k, (size,), 64), places, axis=0)[1]
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | np.integer) and not isinstance(x, bool)
+
+
+def _require_shares(p: np.ndarray[Any, Any], least: int) -> None:
+    """Refuse shares of which no picks can be made; the values of tensors are not looked at."""
+    if p.dtype.kind not in "biuf" and as_dtype(p.dtype).kind != "float":
+        raise DTypeError(f"choice: p must be real; got numpy {p.dtype} [X1]")
+    wide = p.astype(np.float64)
+    wrong = wide[~(np.isfinite(wide) & (wide >= 0))]
+    if wrong.size:
+        raise ConstraintError(f"choice: p must be finite and not negative; got {wrong[0]} [X1]")
+    if np.count_nonzero(wide) < least:
+        raise ConstraintError(
+            f"choice: p must be positive for {least} or more; got {np.count_nonzero(wide)} that are [X1]"
+        )
 
 
 def categorical(
@@ -110,7 +132,10 @@ def _categorical(k: Any, logits: Any, axis: int, shape: tuple[int, ...] | None) 
     order = (*[i for i in range(logits.ndim) if i != place], place)
     moved = permuted(logits, order)
     sizes = moved.shape[:-1] if shape is None else shape
-    moved = convert(broadcast_to_shape(moved, (*sizes, moved.shape[-1])), wide_dtype(logits.dtype))
+    if not moved.shape[-1]:
+        raise ShapeError(f"there must be at least one place to draw; got {logits.spec} [X1]")
+    moved = spread(moved, (*sizes, moved.shape[-1]), "logits")
+    moved = convert(moved, wide_dtype(logits.dtype))
     return argmax(call("add", moved, gumbel_noise(k, moved.shape, moved.dtype)), axis=-1)
 
 
@@ -134,7 +159,8 @@ def choice(
     replace : bool
         Whether one may be picked several times.
     p : array-like, optional
-        The probability of each; by default all are equal.
+        The probability of each, up to a common factor; by default all are equal. The values of a tensor are not
+        looked at.
     axis : int
 
     Returns
@@ -156,17 +182,20 @@ def choice(
 
     sizes = static_shape(shape)
     replace = as_flag(replace, "replace")
-    if type(x) is not int:
+    from_range = _is_number(x)
+    if from_range:
+        size = int(x)
+    else:
         x = x if type(x) is Tensor else asarray(x)
         place = as_axis(axis, x.ndim)
         size = x.shape[place]
-    else:
-        size = x
     count = math.prod(sizes)
     if (count and size < 1) or (not replace and count > size):
         raise ShapeError(f"choice: there must be enough to pick {count} from; got {size} [X1]")
     if p is not None:
-        p = p if type(p) is Tensor else asarray(p)
+        if type(p) is not Tensor:
+            _require_shares(host_array(p), 1 if replace else count)
+            p = asarray(p)
         if p.shape != (size,):
             raise ShapeError(
                 f"choice: p must have a probability for each of {size}; got {p.spec} [X1]"
@@ -177,7 +206,7 @@ def choice(
     else:
         places = permutation(key, size)[:count]
     places = reshape(places, sizes)
-    return places if type(x) is int else take(x, places, axis=place)
+    return places if from_range else take(x, places, axis=place)
 
 
 @composite(arrays=2, name="choice")
