@@ -34,14 +34,14 @@ def lapack(
     target: str, operands: list[np.ndarray], results: tuple[str, ...], **given: object
 ) -> OpCase:
     """A call of one of jaxlib's kernels."""
-    layouts = [columns(x.ndim) if x.ndim > 1 else tuple(range(x.ndim))[::-1] for x in operands]
-    ranks = [parse_spec(r).rank for r in results]
-    matrices = max(ranks)
-    given.setdefault(
-        "result_layouts",
-        tuple(columns(r) if r == matrices else tuple(range(r))[::-1] for r in ranks),
-    )
-    given.setdefault("operand_layouts", tuple(layouts))
+    ranks = {
+        "operand_layouts": [x.ndim for x in operands],
+        "result_layouts": [parse_spec(r).rank for r in results],
+    }
+    matrices = max(map(max, ranks.values()))
+    for what, given_ranks in ranks.items():
+        rows = [columns(r) if r == matrices else tuple(range(r))[::-1] for r in given_ranks]
+        given.setdefault(what, tuple(rows))
     return OpCase(
         "custom_call", operands, custom(target, results, **given),
         order=0, tol=1e-4, name=target, skip={"jvp": "no derivative", "vjp": "no derivative", "vmap": "opaque"},
@@ -54,6 +54,7 @@ POSITIVE = SQUARE @ SQUARE.swapaxes(-1, -2) + 2 * np.eye(3)
 HERMITIAN = (SQUARE + 1j * SQUARE[::-1]) @ (SQUARE + 1j * SQUARE[::-1]).conj().swapaxes(
     -1, -2
 ) + 2 * np.eye(3)
+SCHUR = "{mode = 86 : ui8, sort = 78 : ui8}"
 LOWER, UPPER = "{uplo = 76 : ui8}", "{uplo = 85 : ui8}"
 
 CASES: list[OpCase] = [
@@ -68,6 +69,33 @@ CASES: list[OpCase] = [
            backend_config="{mode = 86 : ui8, uplo = 76 : ui8}"),
     lapack("lapack_dtrsm_ffi", [np.tril(POSITIVE), SQUARE], ("f64[2,3,3]",),
            backend_config="{diag = 78 : ui8, side = 76 : ui8, trans_x = 84 : ui8, uplo = 76 : ui8}"),
+    lapack("lapack_dgeqp3_ffi", [SQUARE, np.array([[0, 0, 1], [0, 0, 0]], np.int32)],
+           ("f64[2,3,3]", "s32[2,3]", "f64[2,3]")),
+    lapack("lapack_zgeqp3_ffi", [HERMITIAN[:, :2], np.zeros((2, 3), np.int32)],
+           ("c128[2,2,3]", "s32[2,3]", "c128[2,2]")),
+    lapack("lapack_dgehrd_ffi", [SQUARE], ("f64[2,3,3]", "f64[2,2]", "s32[2]"),
+           backend_config="{high = 3 : i32, low = 1 : i32}"),
+    lapack("lapack_cgehrd_ffi", [HERMITIAN.astype("c8")], ("c64[2,3,3]", "c64[2,2]", "s32[2]"),
+           backend_config="{high = 3 : i32, low = 1 : i32}"),
+    lapack("lapack_dsytrd_ffi", [POSITIVE], ("f64[2,3,3]", "f64[2,3]", "f64[2,2]", "f64[2,2]", "s32[2]"),
+           backend_config=LOWER),
+    lapack("lapack_ssytrd_ffi", [POSITIVE.astype("f4")], ("f32[2,3,3]", "f32[2,3]", "f32[2,2]", "f32[2,2]", "s32[2]"),
+           backend_config=UPPER),
+    lapack("lapack_zhetrd_ffi", [HERMITIAN], ("c128[2,3,3]", "f64[2,3]", "f64[2,2]", "c128[2,2]", "s32[2]"),
+           backend_config=LOWER),
+    lapack("lapack_chetrd_ffi", [HERMITIAN.astype("c8")],
+           ("c64[2,3,3]", "f32[2,3]", "f32[2,2]", "c64[2,2]", "s32[2]"), backend_config=UPPER),
+    lapack("lapack_dgtsv_ffi", [SQUARE[:, 0], SQUARE[:, 1], SQUARE[:, 2], POSITIVE],
+           ("f64[2,3]", "f64[2,3]", "f64[2,3]", "f64[2,3,3]", "s32[2]")),
+    lapack("lapack_dormqr_ffi", [SQUARE, SQUARE[:, 0], POSITIVE], ("f64[2,3,3]",),
+           backend_config="{left = true, transpose = false}"),
+    lapack("lapack_zunmqr_ffi", [HERMITIAN, HERMITIAN[:, 0], HERMITIAN], ("c128[2,3,3]",),
+           backend_config="{left = false, transpose = true}"),
+    # A matrix in this form already, for others have several.
+    lapack("lapack_dgees_ffi", [np.triu(SQUARE)],
+           ("f64[2,3,3]", "f64[2,3,3]", "f64[2,3]", "f64[2,3]", "s32[2]", "s32[2]"), backend_config=SCHUR),
+    lapack("lapack_cgees_ffi", [np.triu(HERMITIAN).astype("c8")],
+           ("c64[2,3,3]", "c64[2,3,3]", "c64[2,3]", "s32[2]", "s32[2]"), backend_config=SCHUR),
     # What XLA makes of them itself, which other platforms have kernels of.
     lapack("Qr", [SQUARE], ("f64[2,3,3]", "f64[2,3]"), operand_layouts=None, result_layouts=None),
     lapack("Eigh", [np.diag([3.0, 1.0, 2.0])], ("f64[3,3]", "f64[3]"), operand_layouts=None, result_layouts=None,
