@@ -11,6 +11,7 @@ from agreement import BACKENDS
 
 import xlapy
 from xlapy import ops
+from xlapy.dtypes import as_dtype
 
 TINY = (1e-30, 1e-10, 1e-4)
 POINTS = np.array(
@@ -121,3 +122,24 @@ def test_logarithm_of_a_power(name: str, dtype: Any) -> None:
                 found.append(run(*map(xlapy.asarray, given)).numpy())
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], rtol=1e-3 if dtype is np.float16 else 1e-6)
+
+
+@pytest.mark.parametrize(
+    "types",
+    [("u64", "u32", "u8"), ("u8", "u16", "u64"), ("u32", "u64", "u16"), ("u64", "f32", "u16"), ("u16", "u8", "u4"),
+     ("f64", "u8", "u2"), ("u32", "f32", "u16"), ("u16", "u32", "f32")],
+)  # fmt: skip
+def test_bits_of_bits(types: tuple[str, ...]) -> None:
+    """Step by step, also where a step has as many elements as the one before."""
+    first, second, third = (as_dtype(t) for t in types)
+    wider = [max(1, b.bits // a.bits) for a, b in ((second, third), (first, second))]
+    narrower = max(1, first.bits // second.bits)
+    shape = [3, *[n for n in (max(1, wider[0] // narrower), wider[1]) if n > 1]]
+    bits = np.arange(int(np.prod(shape)), dtype=np.uint64).reshape(shape) * 0x0123456789ABCDEF
+    given = bits.astype(f"u{first.bits // 8}").view(first.numpy)
+
+    def twice(x: Any) -> Any:
+        return ops.bitcast_convert_type(ops.bitcast_convert_type(x, second), third)
+
+    found = results(xlapy.compile(twice), given)
+    np.testing.assert_array_equal(*[np.ascontiguousarray(f).view(np.uint8) for f in found])

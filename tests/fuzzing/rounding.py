@@ -225,7 +225,8 @@ class Noise:
         x, array = np.asarray(given), np.asarray(made)
         if exact is None or not is_inexact(x):
             return made
-        open_ = np.asarray(x.view(f"V{x.itemsize}") != np.asarray(exact).view(f"V{x.itemsize}"))
+        raw = f"V{x.itemsize}"
+        open_ = np.isnan(wide(x)) | np.asarray(x.view(raw) != np.asarray(exact).view(raw))
         if array.ndim < x.ndim:
             open_ = open_.any(axis=-1)
         elif array.ndim > x.ndim:

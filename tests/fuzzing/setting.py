@@ -126,12 +126,20 @@ def generator(program: Program, purpose: int) -> np.random.Generator:
     return np.random.default_rng([*program.seed, purpose])
 
 
-def expected_results(
-    computation: Computation, arrays: Sequence[Array], *, count: int = 6
-) -> list[Expected]:
-    """What the kernels give for each result, with how far it may be off."""
+def expected_results(computation: Computation, arrays: Sequence[Array]) -> list[Expected]:
+    """What the kernels give for each result, with how far it may be off: computed once for all checks."""
+    key = ("expected", *map(id, arrays))
+    kept: Any = computation.cache.get(key)
+    if kept is None:
+        # With the arrays, so that no others are in their places.
+        kept = computation.cache[key] = (_expected_results(computation, arrays), list(arrays))
+    found: list[Expected] = kept[0]
+    return found
+
+
+def _expected_results(computation: Computation, arrays: Sequence[Array]) -> list[Expected]:
     env = values_of(computation, arrays)
-    samples = samples_of(computation, arrays, 1, count=count)
+    samples = samples_of(computation, arrays, 1, count=6)
     others = []
     if has_denormals(list(env.values())):
         others = [values_of(computation, arrays, flush_step)]

@@ -3,7 +3,8 @@
 Functions of complex numbers it takes as differences of exponentials, which lose a small part: ``sin(1 + 1e-20i)`` is
 real there. Of Hurwitz's zeta function and of polygamma it adds up the first nine terms and takes the others for those
 right of zero, which they are not where the argument is less than that. And the logarithm of a power, x^y, is y log|x|
-there, even if there is no such power.
+there, even if there is no such power. Bits that are read as others, and these as others again, it reads in one step,
+which gives another shape.
 """
 
 from __future__ import annotations
@@ -24,25 +25,44 @@ __all__ = ["composition", "with_exact_functions"]
 
 def with_exact_functions(computation: Computation) -> Computation:
     """The same program, with such functions composed of others."""
-    powers: set[Value] = set()
-    _find_powers(computation, powers)
+    made: dict[Value, Instruction] = {}
+    _find_made(computation, made)
 
     def find(instruction: Instruction) -> Callable[..., Any] | None:
-        if instruction.op.name == "log" and instruction.operands[0] in powers:
-            return _log_of_power
+        name = instruction.op.name
+        if name in ("log", "bitcast_convert_type"):
+            before = made.get(instruction.operands[0])
+            if before is not None and name == "log" and before.op.name == "pow":
+                return _log_of_power
+            if before is not None and name == before.op.name and _widths(instruction, before):
+                return _apart
         return composition(instruction)
 
     return expand(computation, find, repeated=False)
 
 
-def _find_powers(computation: Computation, powers: set[Value]) -> None:
-    """Add the values that are powers of real numbers."""
+def _find_made(computation: Computation, made: dict[Value, Instruction]) -> None:
+    """Add what the powers of real numbers and the bits read as others are made by."""
     for instruction in computation.instructions:
-        spec: Any = instruction.results[0].spec if instruction.op.name == "pow" else None
-        if spec is not None and spec.dtype.kind == "float":
-            powers.add(instruction.results[0])
+        name = instruction.op.name
+        if name in ("pow", "bitcast_convert_type"):
+            spec: Any = instruction.results[0].spec
+            if name != "pow" or spec.dtype.kind == "float":
+                made[instruction.results[0]] = instruction
         for inner in subcomputations(instruction.params):
-            _find_powers(inner, powers)
+            _find_made(inner, made)
+
+
+def _widths(*steps: Instruction) -> bool:
+    """Whether one of some steps has elements of another number."""
+    specs: list[Any] = [s for i in steps for s in (i.operands[0].spec, i.results[0].spec)]
+    return len({s.rank for s in specs}) > 1
+
+
+def _apart(x: Any, **params: Any) -> Any:
+    """Bits as others, and not as those of what they were before."""
+    (kept,) = _call("optimization_barrier", x)
+    return _call("bitcast_convert_type", kept, **params)
 
 
 def composition(instruction: Instruction) -> Callable[..., Any] | None:

@@ -48,7 +48,7 @@ def unary(draft: Draft, name: str) -> Any:
     return draft.bind(name, draft.tensor(names=dtypes_of(name, 1)))
 
 
-@generates("result_accuracy", weight=0.3, scalar=True)
+@generates("result_accuracy", weight=0.8, scalar=True)
 def accurate(draft: Draft, name: str) -> Any:
     function = draft.choose(
         [ops.exp, ops.log, ops.sin, ops.tanh, ops.logistic, ops.sqrt, ops.cbrt, ops.expm1]
@@ -155,17 +155,17 @@ def reduce_precision(draft: Draft, name: str) -> Any:
     return draft.bind(name, x, exponent_bits=exponent, mantissa_bits=mantissa)
 
 
-@generates("copy", "stop_gradient", weight=0.5, scalar=True)
+@generates("copy", "stop_gradient", weight=0.8, scalar=True)
 def unchanged(draft: Draft, name: str) -> Any:
     return draft.bind(name, draft.tensor())
 
 
-@generates("optimization_barrier", weight=0.5)
+@generates("optimization_barrier", weight=0.8)
 def barrier(draft: Draft, name: str) -> Any:
     return draft.bind(name, *[draft.tensor() for _ in range(draft.integer(1, 3))])
 
 
-@generates("tuple", weight=0.5)
+@generates("tuple", weight=0.8)
 def through_tuple(draft: Draft, name: str) -> Any:
     parts = [draft.tensor() for _ in range(draft.integer(1, 3))]
     made = draft.bind("tuple", *parts)
@@ -174,7 +174,7 @@ def through_tuple(draft: Draft, name: str) -> Any:
     return draft.bind("get_tuple_element", made, index=draft.integer(0, len(parts) - 1))
 
 
-@generates("get_tuple_element", weight=0.3)
+@generates("get_tuple_element", weight=0.8)
 def select_tuple(draft: Draft, name: str) -> Any:
     """A selection between tuples."""
     parts = [draft.tensor() for _ in range(draft.integer(1, 2))]

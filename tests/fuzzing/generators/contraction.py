@@ -104,7 +104,7 @@ def ragged_dot(draft: Draft, name: str) -> Any:
     )  # fmt: skip
 
 
-@generates("scaled_dot", weight=0.7)
+@generates("scaled_dot", weight=0.8)
 def scaled_dot(draft: Draft, name: str) -> Any:
     kind, scale = draft.choose([
         ("f32", "f32"), ("f64", "f64"), ("bf16", "f8e8m0fnu"), ("f8e4m3fn", "f8e8m0fnu"), ("f8e5m2", "f8e8m0fnu"),

@@ -136,7 +136,7 @@ def call(draft: Draft, name: str) -> Any:
     return found
 
 
-@generates("composite_call", weight=0.7)
+@generates("composite_call", weight=0.8)
 def composite_call(draft: Draft, name: str) -> Any:
     operands = [draft.tensor() for _ in range(draft.integer(1, 2))]
     arrays = [draft.array(o) for o in operands]

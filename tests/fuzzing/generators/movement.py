@@ -37,7 +37,7 @@ def reshape(draft: Draft, name: str) -> Any:
     return draft.bind(name, x, shape=factored(draft, x.spec.size))
 
 
-@generates("collapse", weight=0.5)
+@generates("collapse", weight=0.8)
 def collapse(draft: Draft, name: str) -> Any:
     x = draft.tensor(least=2)
     first = draft.integer(0, x.spec.rank - 2)
@@ -127,7 +127,7 @@ def concatenate(draft: Draft, name: str) -> Any:
     return draft.bind(name, *parts, dimension=axis)
 
 
-@generates("fusion", weight=0.4)
+@generates("fusion", weight=0.8)
 def fusion(draft: Draft, name: str) -> Any:
     """What HLO dumps have: a computation that is one kernel."""
     xs = [draft.tensor() for _ in range(draft.integer(1, 2))]
@@ -143,7 +143,7 @@ def fusion(draft: Draft, name: str) -> Any:
     return draft.bind(name, *xs, computation=body, fusion_kind="kLoop")
 
 
-@generates("bitcast", weight=0.4)
+@generates("bitcast", weight=0.8)
 def bitcast(draft: Draft, name: str) -> Any:
     """What HLO dumps have: the same memory in another layout."""
     x = draft.tensor(names=("f32", "s32", "f64", "s8", "bf16"))

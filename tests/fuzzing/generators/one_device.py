@@ -41,7 +41,7 @@ def filled(draft: Draft, **wanted: Any) -> Any:
     return x
 
 
-@generates("all_gather", weight=0.5)
+@generates("all_gather", weight=0.8)
 def all_gather(draft: Draft, name: str) -> Any:
     operands = [filled(draft, least=1) for _ in range(draft.choose([1, 1, 2]))]
     axis = draft.integer(0, min(x.spec.rank for x in operands) - 1)
@@ -50,7 +50,7 @@ def all_gather(draft: Draft, name: str) -> Any:
     )
 
 
-@generates("all_reduce", weight=0.5)
+@generates("all_reduce", weight=0.8)
 def all_reduce(draft: Draft, name: str) -> Any:
     x = draft.tensor()
     operands = [x] if draft.chance(0.7) else [x, draft.tensor(dtype=x.spec.dtype)]
@@ -65,7 +65,7 @@ def _fold(draft: Draft, x: Any) -> Any:
     return body_of(draft, [x.spec.dtype] * 2, lambda inner, a, b: ops.select(ops.eq(a, b), a, b))
 
 
-@generates("reduce_scatter", weight=0.5)
+@generates("reduce_scatter", weight=0.8)
 def reduce_scatter(draft: Draft, name: str) -> Any:
     x = filled(draft, least=1)
     return draft.bind(
@@ -74,7 +74,7 @@ def reduce_scatter(draft: Draft, name: str) -> Any:
     )  # fmt: skip
 
 
-@generates("all_to_all", weight=0.5)
+@generates("all_to_all", weight=0.8)
 def all_to_all(draft: Draft, name: str) -> Any:
     x = draft.tensor(least=1)
     split, concat = (draft.integer(0, x.spec.rank - 1) for _ in range(2))
@@ -84,7 +84,7 @@ def all_to_all(draft: Draft, name: str) -> Any:
     )  # fmt: skip
 
 
-@generates("collective_permute", weight=0.5)
+@generates("collective_permute", weight=0.8)
 def collective_permute(draft: Draft, name: str) -> Any:
     """To itself, or nobody sends, which gives zeros."""
     return draft.bind(
@@ -93,12 +93,12 @@ def collective_permute(draft: Draft, name: str) -> Any:
     )  # fmt: skip
 
 
-@generates("collective_broadcast", weight=0.5)
+@generates("collective_broadcast", weight=0.8)
 def collective_broadcast(draft: Draft, name: str) -> Any:
     return draft.bind(name, draft.tensor(), replica_groups=ONE, channel_id=draft.choose([0, 2]))
 
 
-@generates("ragged_all_to_all", weight=0.3)
+@generates("ragged_all_to_all", weight=0.8)
 def ragged_all_to_all(draft: Draft, name: str) -> Any:
     """A piece of one array in the place of a piece of another one."""
     x = draft.tensor(least=1, most=3)

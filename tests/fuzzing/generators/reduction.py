@@ -230,7 +230,7 @@ def cumulative(draft: Draft, name: str) -> Any:
     )  # fmt: skip
 
 
-@generates("batch_norm_training", "batch_norm_inference", "batch_norm_grad", weight=0.7)
+@generates("batch_norm_training", "batch_norm_inference", "batch_norm_grad", weight=0.8)
 def batch_norm(draft: Draft, name: str) -> Any:
     x = draft.tensor(frozenset({"float"}), names=("f32", "f64", "f16", "bf16"), least=1)
     feature = draft.integer(0, x.spec.rank - 1)

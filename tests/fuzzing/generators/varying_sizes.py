@@ -101,13 +101,13 @@ def set_dimension_size(draft: Draft, name: str) -> Any:
     return ops.select(inside, full, ops.broadcast_in_dim(zero, spec.shape, ()))
 
 
-@generates("get_dimension_size", weight=0.5)
+@generates("get_dimension_size", weight=0.8)
 def get_dimension_size(draft: Draft, name: str) -> Any:
     x = draft.tensor(least=1)
     return draft.bind(name, x, dimension=draft.integer(0, x.spec.rank - 1))
 
 
-@generates("dynamic_reshape", weight=0.5)
+@generates("dynamic_reshape", weight=0.8)
 def dynamic_reshape(draft: Draft, name: str) -> Any:
     from .movement import factored
 
@@ -116,7 +116,7 @@ def dynamic_reshape(draft: Draft, name: str) -> Any:
     return draft.bind(name, x, sizes_now_and_then(draft, shape), result=x.spec.with_shape(shape))
 
 
-@generates("dynamic_iota", weight=0.5)
+@generates("dynamic_iota", weight=0.8)
 def dynamic_iota(draft: Draft, name: str) -> Any:
     shape = draft.shape()
     if not shape:
@@ -130,7 +130,7 @@ def dynamic_iota(draft: Draft, name: str) -> Any:
     )
 
 
-@generates("dynamic_broadcast_in_dim", weight=0.5)
+@generates("dynamic_broadcast_in_dim", weight=0.8)
 def dynamic_broadcast_in_dim(draft: Draft, name: str) -> Any:
     x = draft.tensor(most=2)
     rank = draft.integer(x.spec.rank, 3)
@@ -145,7 +145,7 @@ def dynamic_broadcast_in_dim(draft: Draft, name: str) -> Any:
     )  # fmt: skip
 
 
-@generates("dynamic_pad", weight=0.5)
+@generates("dynamic_pad", weight=0.8)
 def dynamic_pad(draft: Draft, name: str) -> Any:
     x = draft.tensor(most=3)
     value = draft.tensor(dtype=x.spec.dtype, shape=())
@@ -163,7 +163,7 @@ def dynamic_pad(draft: Draft, name: str) -> Any:
     return draft.bind(name, x, value, *amounts, result=x.spec.with_shape(tuple(shape)))
 
 
-@generates("real_dynamic_slice", weight=0.5)
+@generates("real_dynamic_slice", weight=0.8)
 def real_dynamic_slice(draft: Draft, name: str) -> Any:
     x = draft.tensor(most=3)
     starts, limits, strides, shape = [], [], [], []
@@ -179,7 +179,7 @@ def real_dynamic_slice(draft: Draft, name: str) -> Any:
     return draft.bind(name, x, *places, result=x.spec.with_shape(tuple(shape)))
 
 
-@generates("dynamic_gather", weight=0.5)
+@generates("dynamic_gather", weight=0.8)
 def dynamic_gather(draft: Draft, name: str) -> Any:
     from .indexing import indices, places
 
@@ -194,7 +194,7 @@ def dynamic_gather(draft: Draft, name: str) -> Any:
     )  # fmt: skip
 
 
-@generates("dynamic_conv", weight=0.5)
+@generates("dynamic_conv", weight=0.8)
 def dynamic_conv(draft: Draft, name: str) -> Any:
     dtype = as_dtype(draft.choose(["f32", "f64"]))
     n, k = draft.choose([3, 4, 5]), draft.choose([1, 2, 3])
