@@ -44,6 +44,7 @@ __all__ = [
 
 Params = Mapping[str, Any]
 
+_F32: Final = as_dtype("f32")
 _S32: Final = as_dtype("s32")
 
 # --- small parts --------------------------------------------------------------------------------------------------
@@ -125,9 +126,14 @@ def _rows_of_group(x: Any, params: Params) -> tuple[Any, Any, int]:
 
 
 def _folded(x: Any, params: Params) -> Any:
-    """The fold of a group's arrays, neighbours first."""
-    rows, size, width = _rows_of_group(x, params)
+    """The fold of a group's arrays, neighbours first; as devices do, they make sums of narrow floats in f32."""
     body: Computation = params["computation"]
+    name, dtype = body_name(body), x.spec.dtype
+    if name in ("add", "mul") and dtype.kind == "float" and dtype.bits < 32 and dtype.name != "f16":
+        wide = bind(lookup("convert_element_type"), x, dtype=_F32)
+        total = _folded(wide, {**params, "computation": scalar_operation(name, _F32)})
+        return bind(lookup("convert_element_type"), total, dtype=dtype)
+    rows, size, width = _rows_of_group(x, params)
     # XLA joins no arrays of elements of two bits.
     if size is None and x.spec.dtype.bits > 2:
         (total,) = folded_rows([rows], body)
