@@ -137,10 +137,12 @@ def _no_order(instruction: Instruction, operands: Sequence[Any], result: Array) 
 
 
 def _tiny_gamma(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if instruction.op.name not in ("lgamma", "digamma"):
+    name = instruction.op.name
+    if name not in ("lgamma", "digamma", "polygamma"):
         return None
     info = ml_dtypes.finfo(as_dtype(result.dtype).numpy)
-    return np.asarray(np.abs(wide(operands[0])) < float(info.smallest_normal))
+    tiny = np.asarray(np.abs(wide(operands[-1])) < float(info.smallest_normal))
+    return tiny & (wide(operands[0]) == 0) if name == "polygamma" else tiny
 
 
 #: functions that XLA computes alike on both sides of a branch cut, whatever the sign of the zero says

@@ -89,7 +89,7 @@ def nudged(
 ) -> Array:  # fmt: skip
     """The elements off by up to so many units in the last place (of 1 at least, if `absolute`); zeros stay else.
 
-    With a bias they are all off by as much, in its direction; if `signs` are open zeros have that of the bias.
+    With a bias they are all off by as much, in its direction; if `signs` are open zeros have that of the bias, or any.
     """
     if not array.size:
         return array
@@ -108,8 +108,9 @@ def nudged(
     if array.dtype.kind == "c":
         moved = moved + 1j * errors()
     kept = np.isfinite(exact) & ((exact != 0) | absolute)
-    if signs and bias and array.dtype.kind != "c":
-        exact = np.where(exact == 0, np.copysign(0.0, bias), exact)
+    if signs and array.dtype.kind != "c":
+        sign: Any = bias or rng.choice([-1.0, 1.0], array.shape)
+        exact = np.where(exact == 0, np.copysign(0.0, sign), exact)
     with np.errstate(all="ignore"):
         return np.asarray(np.where(kept, moved, exact)).astype(array.dtype)
 
