@@ -297,3 +297,69 @@ def test_static_arguments_that_are_equal_are_told_apart() -> None:
             assert found.spec == expected.spec
             assert found.numpy().tobytes() == expected.numpy().tobytes(), n
     assert f.traces == 9
+
+
+HANDED_ON: dict[str, Function] = {
+    "positive": lambda x, n: x * xlapy.positive(n),
+    "asarray": lambda x, n: x * xlapy.asarray(n),
+    "asarray with its type": lambda x, n: x * xlapy.asarray(n, type(n) if type(n) is not xlapy.Tensor else n.dtype),
+    "astype": lambda x, n: x * xlapy.astype(n, "f32"),
+    "real": lambda x, n: x * xlapy.real(n),
+    "conj": lambda x, n: x * xlapy.conj(n),
+    "reshape": lambda x, n: x * xlapy.reshape(n, ()),
+    "transpose": lambda x, n: x * xlapy.transpose(n),
+    "sum": lambda x, n: x * xlapy.sum(n),
+    "clip": lambda x, n: x * xlapy.clip(n),
+    "full": lambda x, n: x * xlapy.full((), n),
+    "floor": lambda x, n: x * xlapy.floor(n),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HANDED_ON)
+@pytest.mark.parametrize("dtype", ["bf16", "f64"])
+def test_what_a_function_hands_on_is_an_array(name: str, dtype: str) -> None:
+    function = HANDED_ON[name]
+    for n in (0.1, 3):
+        expected = function(array(dtype), n)
+        for compiled in ways(function):
+            found = compiled(array(dtype), n)
+            assert found.spec == expected.spec
+            np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["s8", "u8", "u32", "s32", "s64", "u64"])
+@pytest.mark.parametrize("n", [-1, 0, 1, 128, 300, -129, 2**31, 2**40, 2**63, 2**64 - 1, 2**64])
+def test_comparisons_with_integers_beyond_the_type(dtype: str, n: int) -> None:
+    limits = xlapy.iinfo(dtype)
+    numbers = np.array([limits.min, 0, 1, limits.max], xlapy.zeros(0, dtype=dtype).dtype.numpy)
+    for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+        function, reference = getattr(xlapy, name), getattr(np, name)
+        expected = reference(numbers.astype(object), n).astype(bool)
+        np.testing.assert_array_equal(xlapy.compile(function)(numbers, n).numpy(), expected)
+        swapped = reference(n, numbers.astype(object)).astype(bool)
+        found = xlapy.compile(lambda x, n, f=function: f(n, x))(numbers, n)
+        np.testing.assert_array_equal(found.numpy(), swapped)
+
+
+@pytest.mark.parametrize("function", [xlapy.divide, xlapy.logaddexp, xlapy.arctan2])
+def test_an_integer_must_fit_what_becomes_a_float(function: Function) -> None:
+    for compiled in (function, *ways(function)):
+        with pytest.raises(DTypeError, match="must fit s8"):
+            compiled(array("s8"), 300)
+        assert str(compiled(array("s8"), 100).dtype) == "f32"
+
+
+def test_any_number_is_a_truth_value() -> None:
+    for n in (0, 2**31, 2**40, 0.5, 1j):
+        for f in (lambda x, n: xlapy.full_like(x, n), lambda x, n: xlapy.asarray(n, "pred")):
+            expected = f(array("pred"), n).tolist()
+            assert xlapy.compile(f)(array("pred"), n).tolist() == expected
+    assert xlapy.compile(xlapy.full_like)(array("s64"), 2**40).tolist() == [2**40] * 2
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "f8e5m2", "f32", "c64"])
+@pytest.mark.parametrize("n", [2**64, -(2**70)])
+def test_integers_beyond_numpys_beside_floats(dtype: str, n: int) -> None:
+    for f in (lambda x: x + n, lambda x: xlapy.full_like(x, n), lambda x: xlapy.maximum(x.real, n)):
+        expected = f(array(dtype)).numpy()
+        np.testing.assert_array_equal(xlapy.compile(f)(array(dtype)).numpy(), expected)

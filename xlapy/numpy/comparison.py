@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlapy.dtypes import DType, as_dtype
+from xlapy.dtypes import DType, as_dtype, promote
 from xlapy.errors import DTypeError
 from xlapy.specs import as_flag, broadcast_shapes
 from xlapy.staging import composite
@@ -31,7 +31,7 @@ __all__ = [
     "not_equal", "right_shift", "selected", "truth", "where_elements",
 ]  # fmt: skip
 
-_PRED, _S32 = as_dtype("pred"), as_dtype("s32")
+_PRED, _S32, _U64 = (as_dtype(n) for n in ("pred", "s32", "u64"))
 
 
 # --- comparisons --------------------------------------------------------------------------------------------------
@@ -47,7 +47,42 @@ def _related(x: Any, y: Any, direction: str) -> Tensor:
         verdict = _beyond(scalar, other)
         if verdict:
             return _decided(as_tensor(other), -verdict if flip else verdict, direction)
+        if _is_integer_argument(scalar) and type(other) is Tensor and other.dtype.integer:
+            found = _related_argument(scalar, other, direction, flip)
+            if found is not None:
+                return found
     return compared(*meet(x, y), direction)
+
+
+def _is_integer_argument(x: Any) -> bool:
+    """Whether a tensor stands for a Python integer that is given anew in each call."""
+    return (
+        type(x) is Tensor
+        and is_weak(x)
+        and x.dtype.integer
+        and x.payload in x.payload.scope.builder.scalars
+    )
+
+
+def _related_argument(scalar: Tensor, other: Tensor, direction: str, flip: bool) -> Tensor | None:
+    """The comparison with a Python integer that need not fit the array's type; None where it does anyhow."""
+    if is_weak(other) or scalar.dtype is other.dtype:
+        return None
+    if other.dtype is not _U64:
+        wide = promote(scalar.dtype, other.dtype) if scalar.dtype is not _U64 else None
+        if wide is None:
+            return None
+        pair = convert(other, wide), broadcast_to_shape(convert(scalar, wide), other.shape)
+        return _in_order(*pair, direction, flip)
+    wide_scalar = broadcast_to_shape(scalar, other.shape)
+    pair = other, convert(wide_scalar, _U64)
+    within = _in_order(*pair, direction, flip)
+    below = compared(wide_scalar, filled(wide_scalar, 0), "LT")
+    return call("select", below, _decided(other, 1 if flip else -1, direction), within)
+
+
+def _in_order(x: Tensor, y: Tensor, direction: str, flip: bool) -> Tensor:
+    return compared(y, x, direction) if flip else compared(x, y, direction)
 
 
 def _beyond(scalar: Any, other: Any) -> int:

@@ -181,11 +181,12 @@ def _kind_of(x: Any) -> str:
 def _from_tensor(x: Tensor, dtype: DType | None, device: Any) -> Tensor:
     if device is not None and type(x.placed) is Placed:
         x = to(x, device)
-    if dtype is not None and (dtype is not x.dtype):
+    weak = type(x.placed) is not Placed and is_weak(x)
+    if dtype is not None and (weak or dtype is not x.dtype):
         from .datatypes import astype
 
         return astype(x, dtype)
-    if type(x.placed) is not Placed and is_weak(x):
+    if weak:
         return as_tensor(x)
     return Tensor(x.placed, x.payload)
 
@@ -209,7 +210,9 @@ def _host_values(x: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
         # Python numbers have no width of their own: they are taken as they are.
         try:
             found = np.asarray(x)
-        except (ValueError, OverflowError) as error:
+            if found.dtype == object and dtype.inexact:
+                found = found.astype(np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
             raise DTypeError(
                 f"data must be numbers in lists of equal lengths; got {error} [X1]"
             ) from None

@@ -17,7 +17,7 @@ from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
 from . import promotion
-from .promotion import as_tensor, convert
+from .promotion import as_tensor, call, convert
 
 __all__ = [
     "astype",
@@ -66,7 +66,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> T
 
 @composite(arrays=1)
 def _astype(x: Any, dtype: DType) -> Tensor:
-    if type(x) in (bool, int, float, complex) or (type(x) is Tensor and promotion.is_weak(x)):
+    if dtype.kind == "bool" and type(x) is Tensor and promotion.is_weak(x):
+        x = call("reshape", x, shape=())  # any number is a truth value
+    elif type(x) in (bool, int, float, complex) or (type(x) is Tensor and promotion.is_weak(x)):
         x = promotion.at_dtype(x, promotion.result_dtype(x, dtype))
     else:
         x = as_tensor(x)

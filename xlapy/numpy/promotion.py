@@ -99,8 +99,13 @@ def as_tensor(x: Any) -> Tensor:
         default = _DEFAULTS.get(spec.dtype.kind, spec.dtype)
         if default.integer and default is not _U64:
             weak_dtype(weak_value(x), default)  # must fit
-        return convert(weak_source(x, default), default)
+        return _settled(convert(weak_source(x, default), default))
     return x
+
+
+def _settled(x: Tensor) -> Tensor:
+    """What a Python scalar became of a type: an array from now on, as it is outside a trace."""
+    return call("reshape", x, shape=()) if is_weak(x) else x
 
 
 def _lifted(x: Any) -> Tensor:
@@ -126,7 +131,7 @@ def inexact(x: Any) -> Tensor:
                 return x if spec.dtype.inexact else convert(x, inexact_dtype(spec.dtype))
             weak_dtype(weak_value(x), _F32)  # must fit
             dtype = _C64 if spec.dtype.kind == "complex" else _F32
-            return convert(weak_source(x, dtype), dtype)
+            return _settled(convert(weak_source(x, dtype), dtype))
     elif isinstance(x, int):
         weak_dtype(x, _F32)
         x = float(x)
@@ -230,6 +235,7 @@ def result_dtype(*xs: Any) -> DType:
     """The element type on which operands meet; Python scalars and weak tensors adapt to the others."""
     strong: DType | None = None
     weak: list[Any] = []
+    arguments: list[Tensor] = []
     for x in xs:
         if isinstance(x, DType):
             strong = x if strong is None else promote(strong, x)
@@ -241,6 +247,7 @@ def result_dtype(*xs: Any) -> DType:
             t = x if type(x) is Tensor else _lifted(x)
             if is_weak(t):
                 weak.append(weak_value(t))
+                arguments.append(t)
             else:
                 strong = t.dtype if strong is None else promote(strong, t.dtype)
     if strong is None:
@@ -248,6 +255,9 @@ def result_dtype(*xs: Any) -> DType:
     # The highest kind first: it says whether integers have to fit an integer type.
     for w in sorted(weak, key=lambda w: _SCALARS.index(type(w)), reverse=True):
         strong = weak_dtype(w, strong)
+    if strong.integer:
+        for t in arguments:
+            weak_source(t, strong)  # those of each call must fit
     return strong
 
 
@@ -275,7 +285,7 @@ def at_dtype(x: Any, dtype: DType) -> Tensor:
     if type(x) is Tensor:
         if not x.spec.rank and is_weak(x):
             weak_dtype(weak_value(x), dtype)  # must fit
-            x = weak_source(x, dtype)
+            return _settled(convert(weak_source(x, dtype), dtype))
         return convert(x, dtype)
     if dtype.integer or type(x) is int:
         weak_dtype(x, dtype)  # must fit

@@ -12,7 +12,7 @@ from xlapy.errors import DTypeError
 from xlapy.memory import require_memory
 from xlapy.specs import TensorSpec
 
-__all__ = ["host_array", "scalar_array"]
+__all__ = ["as_array", "host_array", "scalar_array"]
 
 _S32: Final = as_dtype("s32")
 
@@ -32,7 +32,12 @@ def scalar_array(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
 
 def _rounded(x: Any, dtype: DType) -> np.ndarray[Any, Any]:
     with np.errstate(over="ignore"):  # too large for the type: infinite, as for XLA
-        return np.asarray(x).astype(dtype.numpy)
+        return as_array(x).astype(dtype.numpy)
+
+
+def as_array(x: bool | int | float | complex) -> np.ndarray[Any, Any]:
+    """A Python scalar as an array; an integer beyond numpy's, of which it would make an object, as a float."""
+    return np.asarray(float(x) if type(x) is int and not -(1 << 63) <= x < 1 << 64 else x)
 
 
 def host_array(x: Any) -> np.ndarray[Any, Any]:
