@@ -77,6 +77,30 @@ def test_division_by_what_is_found_to_be_zero(name: str) -> None:
     np.testing.assert_array_equal(*found)
 
 
+LARGE = np.resize(np.array([0.0, -0.0, 1.0, -1.0, np.nan, np.inf], np.float32), 3000)
+BYTES = np.resize(np.arange(-128, 128, dtype=np.int8), 3000)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: ops.compare(ops.constant(LARGE), ops.constant(LARGE[::-1].copy()), "LT", "TOTALORDER"),
+        lambda: ops.clz(ops.constant(BYTES)),
+        lambda: ops.clz(ops.broadcast(ops.constant(BYTES[:2]), (3000,))),
+        lambda: ops.clz(ops.neg(ops.iota("s32", 3000))),
+        lambda: ops.convert(ops.bitcast_convert_type(ops.constant(BYTES), "s4"), "s8"),
+        lambda: ops.conv(ops.constant(BYTES[None, None]), ops.constant(BYTES[None, None, :5].copy()), (1,), "SAME"),
+        lambda: ops.div(ops.constant(BYTES), ops.sub(ops.constant(BYTES), ops.constant(BYTES))),
+    ],
+)  # fmt: skip
+def test_constants_that_are_too_large_to_be_computed_before(program: Callable[[], Any]) -> None:
+    found = []
+    for backend in BACKENDS:
+        with xlapy.use_backend(backend):
+            found.append(np.asarray(xlapy.compile(program)()))
+    np.testing.assert_array_equal(*found)
+
+
 def test_sizes_that_vary_are_kept() -> None:
     def program(x: Any, n: Any) -> Any:
         cut = ops.set_dimension_size(x, n, 0)

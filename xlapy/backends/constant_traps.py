@@ -1,13 +1,14 @@
 """What XLA does to a program while it compiles it: operations whose operands it finds to be constant it computes.
 
 It does so by other code than at run time, before and after its own passes, and that code divides integers by zero,
-which ends the process, leaves the sign out of leading zeros, forgets that an order is total, and more. So what depends
-on constants alone is computed here, by the operations' own kernels, and no integer is divided by what may be zero.
+which ends the process, leaves the sign out of leading zeros, forgets that an order is total, and more. What depends
+on constants alone is so computed here, by the kernels of the operations, and no integer is divided by what may be zero.
+Where it is too large to be put into the program, XLA is kept from finding it to be constant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Final
 
 import numpy as np
@@ -16,16 +17,22 @@ from xlapy.backends.evaluator import evaluator
 from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.op import lookup
-from xlapy.trace.simplify import fold_constants
+from xlapy.trace.process_grid import is_communicating
+from xlapy.trace.simplify import fold_constants, has_side_effect
 
 __all__ = ["without_traps"]
 
+_EACH_TIME: Final = frozenset({
+    "custom_call", "optimization_barrier", "partition_id", "replica_id", "rng_get_and_update_state", "rng_normal",
+    "rng_uniform",
+})  # fmt: skip
 _DIVISIONS: Final = frozenset({"div", "rem"})
 #: operations that XLA computes wrong of constants, beside those that `fold_constants` computes
 _WRONG: Final = frozenset({
     "bitcast", "clamp", "convolution", "reduce", "reduce_window", "scatter", "select_and_scatter",
 })  # fmt: skip
 _LIMIT: Final = 1 << 10
+_BYTE: Final = 8
 
 
 def without_traps(computation: Computation) -> Computation:
@@ -50,6 +57,8 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
     folded = fold_constants(computation)
     constant = lookup("constant")
     known: dict[Value, Any] = {}
+    #: what depends on constants alone
+    fixed: set[Value] = set()
     names: dict[Value, Value] = {}
     made: list[Instruction] = []
     changed = folded is not computation
@@ -71,10 +80,17 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
                     )
                 changed = True
                 continue
+        if _depends_on_constants(instruction, fixed):
+            fixed.update(instruction.results)
+            if _is_trap(instruction):
+                instruction = _hidden(instruction, made)
+                changed = True
         if instruction.op.name in _DIVISIONS and _may_divide_by_zero(instruction, known):
             result = instruction.results[0]
             names[result] = _guarded(instruction, made)
             changed = True
+            if result in fixed:
+                fixed.add(names[result])
         else:
             made.append(instruction)
     if changed:
@@ -84,6 +100,38 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
         )
     done[computation] = folded
     return folded
+
+
+def _depends_on_constants(instruction: Instruction, fixed: Set[Value]) -> bool:
+    """Whether XLA may find its results to be constant."""
+    return all(v in fixed for v in instruction.operands) and not (
+        instruction.op.name in _EACH_TIME
+        or is_communicating(instruction.op.kernel)
+        or has_side_effect(instruction)
+    )
+
+
+def _is_trap(instruction: Instruction) -> bool:
+    name = instruction.op.name
+    if name == "compare":
+        return bool(instruction.params["compare_type"] == "TOTALORDER")
+    specs = [v.spec for v in (*instruction.operands[:1], *instruction.results)]
+    dtypes = [s.dtype for s in specs if type(s) is TensorSpec]
+    if name in ("bitcast_convert_type", "population_count"):
+        return min(d.bits for d in dtypes) < _BYTE
+    if name == "clamp":
+        return not dtypes[0].integer
+    return name == "clz" or name in _WRONG
+
+
+def _hidden(instruction: Instruction, made: list[Instruction]) -> Instruction:
+    """The instruction on an operand behind a barrier."""
+    first, *rest = instruction.operands
+    value = Value(first.spec, instruction.results[0].scope)
+    made.append(
+        Instruction(lookup("optimization_barrier"), (first,), {}, (value,), instruction.source)
+    )
+    return instruction.with_operands((value, *rest))
 
 
 def _computed(instruction: Instruction, known: Mapping[Value, Any]) -> list[Any] | None:

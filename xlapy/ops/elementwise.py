@@ -340,12 +340,6 @@ def complex(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = Non
     return result
 
 
-def _check_bytes(x: TensorSpec) -> None:
-    """X1: XLA's composition of mulhi is wrong for 4 bits."""
-    if x.dtype.bits < 8:
-        require_dtype(False, "X1", "the operands must be integers of 8 bits or more", x)
-
-
 def _mulhi_of_signed(x: Any, y: Any) -> Any:
     """By that of unsigned integers, which take a negative number for one larger by 2^bits."""
     convert, pattern = lookup("bitcast_convert_type"), as_dtype(f"u{x.dtype.bits}")
@@ -355,9 +349,24 @@ def _mulhi_of_signed(x: Any, y: Any) -> Any:
     return sub(sub(high, select(lt(x, nothing), y, nothing)), select(lt(y, nothing), x, nothing))
 
 
+def _mulhi_of_narrow(x: Any, y: Any) -> Any:
+    """By the whole product, for which there is room in 8 bits."""
+    convert, dtype = lookup("convert_element_type"), x.dtype
+    wide = as_dtype("s8" if dtype.kind == "int" else "u8")
+    shift = lookup("shift_right_arithmetic" if dtype.kind == "int" else "shift_right_logical")
+    product = mul(*[bind(convert, v, dtype=wide) for v in (x, y)])
+    return bind(convert, bind(shift, product, constant_like(product, dtype.bits)), dtype=dtype)
+
+
 def _write_mulhi(writer: Any, instruction: Any) -> None:
-    """XLA on the CPU makes an operation of the signed one in single elements that it has no code for."""
-    if instruction.results[0].spec.dtype.kind == "int":
+    """XLA on the CPU makes an operation of the signed one in single elements that it has no code for.
+
+    Of fewer than 8 bits its composition is wrong.
+    """
+    dtype = instruction.results[0].spec.dtype
+    if dtype.bits < 8:
+        write_composed(writer, instruction, _mulhi_of_narrow)
+    elif dtype.kind == "int":
         write_composed(writer, instruction, _mulhi_of_signed)
     else:
         writer.line("chlo.mulhi", instruction)
@@ -365,7 +374,6 @@ def _write_mulhi(writer: Any, instruction: Any) -> None:
 
 mulhi_op: Op = binary(
     "mulhi", Hlo("chlo.mulhi", write=_write_mulhi), section="CHLO", dtypes=INTEGER, kernel=kernels.mulhi, ad=zero,
-    check_operand=_check_bytes,
 )  # fmt: skip
 # Of HLO, for whose operation XLA's conversion to StableHLO has none.
 register_target_reader(
