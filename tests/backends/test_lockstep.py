@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -293,6 +293,15 @@ def test_an_error_of_a_kernel_names_its_line() -> None:
     assert caught.value.__notes__ == ["in replica 1"]
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A process that a shell starts in the background ignores interrupts unless it asks for them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_all_devices() -> None:
     def interrupt(number: Array, x: Array) -> Array:
         if number == 1:
@@ -308,6 +317,7 @@ def test_an_interrupt_ends_all_devices() -> None:
         run(function, rows(3), replicas=3)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_loops_without_end() -> None:
     def interrupt(x: Array) -> Array:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
