@@ -41,10 +41,13 @@ def shown(value: object) -> str:
     """A value as messages show it: very large integers by their size, for Python refuses to write them out."""
     if isinstance(value, int) and value.bit_length() > 1024:
         return f"an integer of {value.bit_length()} bits"
-    if isinstance(value, tuple | list) and any(isinstance(v, int) for v in value):
-        parts = ", ".join(map(shown, value))
-        return f"({parts})" if isinstance(value, tuple) else f"[{parts}]"
-    return repr(value)
+    try:
+        if isinstance(value, tuple | list) and any(isinstance(v, int) for v in value):
+            parts = ", ".join(map(shown, value))
+            return f"({parts})" if isinstance(value, tuple) else f"[{parts}]"
+        return repr(value)
+    except RecursionError:
+        return f"a deeply nested {type(value).__name__}"
 
 
 class XlapyError(Exception):

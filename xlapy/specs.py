@@ -25,8 +25,10 @@ __all__ = [
     "as_flag",
     "as_int",
     "as_ints",
+    "as_items",
     "as_real",
     "as_shape",
+    "as_word",
     "broadcast_shapes",
     "parse_spec",
     "require",
@@ -38,8 +40,10 @@ __all__ = [
 DYNAMIC: Final = -1
 # XLA counts elements and bytes in signed 64-bit numbers; beyond them it aborts.
 _MAX_SIZE: Final = 1 << 62
-# numpy, which holds the values on the host, has no more.
-_MAX_RANK: Final = 64
+#: numpy, which holds the values on the host, has no more dimensions
+MAX_RANK: Final = 64
+# How deep tuples may lie in each other: what goes through them calls itself.
+_DEEPEST: Final = 100
 # Beyond any use, and Python does not write them out.
 _LONGEST: Final = 1024
 
@@ -96,9 +100,9 @@ class TensorSpec:
             self.rank = len(self.shape)
             self.size = math.prod(self.shape)
             self.mlir = _mlir_type(self)
-            if self.rank > _MAX_RANK:
+            if self.rank > MAX_RANK:
                 raise ShapeError(
-                    f"an array must have at most {_MAX_RANK} dimensions; got {self.rank} [X1]"
+                    f"an array must have at most {MAX_RANK} dimensions; got {self.rank} [X1]"
                 )
             if any(not 0 <= axis < self.rank for axis in self.dynamic):
                 raise ShapeError(
@@ -142,10 +146,15 @@ class TensorSpec:
 class TupleSpec:
     """The specs of a tuple's elements, themselves tuples perhaps."""
 
-    __slots__ = ("elements", "mlir", "spec")
+    __slots__ = ("depth", "elements", "mlir", "spec")
 
     def __init__(self, elements: Iterable[Spec]) -> None:
         self.elements: tuple[Spec, ...] = tuple(elements)
+        #: how many tuples lie in each other
+        self.depth: int = 1 + max(
+            [e.depth for e in self.elements if type(e) is TupleSpec], default=0
+        )
+        _require_depth(self.depth)
         self.mlir: str = f"tuple<{', '.join(e.mlir for e in self.elements)}>"
         self.spec: TupleSpec = self
 
@@ -177,6 +186,15 @@ class TokenSpec:
 
     def __hash__(self) -> int:
         return hash("token")
+
+
+def _require_depth(depth: int) -> None:
+    require_shape(
+        depth <= _DEEPEST,
+        "X1",
+        f"tuples must not lie more than {_DEEPEST} deep in each other",
+        depth,
+    )
 
 
 Spec: TypeAlias = TensorSpec | TupleSpec | TokenSpec
@@ -219,21 +237,22 @@ def parse_spec(text: str | Spec) -> Spec:
         if isinstance(text, TensorSpec | TupleSpec | TokenSpec):
             return text
         raise DTypeError(
-            f"a spec must be written as 'f32[8,4]' or be a TensorSpec; got {text!r} [X1]"
+            f"a spec must be written as 'f32[8,4]' or be a TensorSpec; got {shown(text)} [X1]"
         )
-    spec, rest = _parse_prefix(text)
+    spec, rest = _parse_prefix(text, 1)
     if rest.strip():
         _bad_spec(text)
     return spec
 
 
-def _parse_prefix(text: str) -> tuple[Spec, str]:
+def _parse_prefix(text: str, depth: int) -> tuple[Spec, str]:
     stripped = text.lstrip()
     if stripped.startswith("("):
+        _require_depth(depth)
         elements: list[Spec] = []
         rest = stripped[1:].lstrip()
         while not rest.startswith(")"):
-            element, rest = _parse_prefix(rest)
+            element, rest = _parse_prefix(rest, depth + 1)
             elements.append(element)
             rest = rest.lstrip()
             if rest.startswith(","):
@@ -266,7 +285,7 @@ def _parse_prefix(text: str) -> tuple[Spec, str]:
 
 def _bad_spec(text: str) -> NoReturn:
     raise ShapeError(
-        f"a spec must be written as in 'f32[8,4]', 's32[<=8]' or '(f32[], token[])'; got {text!r} [X1]"
+        f"a spec must be written as in 'f32[8,4]', 's32[<=8]' or '(f32[], token[])'; got {shown(text)} [X1]"
     )
 
 
@@ -374,6 +393,21 @@ def as_real(value: Any, what: str, label: str = "X1") -> float:
     except OverflowError:
         require(False, label, f"{what} must not be larger than every float", value)
         raise
+
+
+def as_items(values: Any, what: str, label: str = "X1") -> tuple[Any, ...]:
+    """The items of a sequence, or of an array's first dimension; anything else is refused."""
+    is_sequence = isinstance(values, Iterable) and not isinstance(
+        values, str | bytes | bytearray | set | frozenset | dict
+    )
+    if not is_sequence:
+        require_dtype(False, label, f"{what} must be a sequence", values)
+    return tuple(values)
+
+
+def as_word(value: Any, prefix: str = "") -> Any:
+    """A word in capitals, without a prefix that it may have; anything else itself, for a check to refuse."""
+    return value.upper().removeprefix(prefix) if isinstance(value, str) else value
 
 
 def as_shape(shape: Any) -> tuple[int, ...]:

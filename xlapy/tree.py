@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, final
 
-from xlapy.errors import ConstraintError, DTypeError
+from xlapy.errors import ConstraintError, DTypeError, shown
 
 __all__ = [
     "LEAF",
@@ -129,7 +129,8 @@ def register(cls: type, to_children: _Split, from_children: _Join) -> type:
     """
     if not isinstance(cls, type) or not callable(to_children) or not callable(from_children):
         raise DTypeError(
-            f"register must get a class and two functions; got {cls!r}, {to_children!r} and {from_children!r} [X1]"
+            f"register must get a class and two functions; got {shown(cls)}, {shown(to_children)} and"
+            f" {shown(from_children)} [X1]"
         )
     if cls in _registered or cls in (dict, list, tuple, type(None)):
         raise ConstraintError(
@@ -163,10 +164,38 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     try:
         return leaves, _flatten(tree, leaves)
     except RecursionError:
+        if not _is_deep(tree):
+            raise  # the caller has left no room
         raise ConstraintError(
             "a container must not contain itself, nor lie deeper than Python can call; got a"
             f" {type(tree).__name__} [X1]"
         ) from None
+
+
+# Containers that do not fill Python's stack.
+_SHALLOW: Final = 50
+# A container that contains itself more than once does not end.
+_MANY: Final = 100_000
+
+
+def _is_deep(tree: Any) -> bool:
+    """Whether containers lie deep in each other, or in themselves."""
+    level = [tree]
+    count = 0
+    for _ in range(_SHALLOW):
+        inner: list[Any] = []
+        for x in level:
+            if isinstance(x, dict):
+                inner += x.values()
+            elif isinstance(x, list | tuple):
+                inner += x
+            elif (entry := _split(x, type(x))) is not None:
+                inner += entry[0]
+        level = [x for x in inner if type(x) not in _leaf_classes]
+        count += len(level)
+        if count > _MANY:
+            return True
+    return bool(level)
 
 
 def _keys(tree: dict[Any, Any]) -> tuple[Any, ...]:

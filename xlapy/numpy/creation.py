@@ -18,7 +18,7 @@ from xlapy.dtypes import DType, as_dtype, python_scalar
 from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError, shown
 from xlapy.memory import require_memory
 from xlapy.ops import elementwise_kernels as kernels
-from xlapy.specs import DYNAMIC, TensorSpec, TokenSpec, as_shape
+from xlapy.specs import DYNAMIC, MAX_RANK, TensorSpec, TokenSpec, as_shape
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import host_array, scalar_array
@@ -69,7 +69,7 @@ def placement_of(where: Any) -> Placement:
     if found is not None:
         return found.placement_of(where)
     raise BackendError(
-        f"a place must be a backend, its name or one of its devices; got {where!r} [X1]"
+        f"a place must be a backend, its name or one of its devices; got {shown(where)} [X1]"
     )
 
 
@@ -191,8 +191,13 @@ def _from_tensor(x: Tensor, dtype: DType | None, device: Any) -> Tensor:
     return Tensor(x.placed, x.payload)
 
 
-def _holds_tensor(x: Any) -> bool:
-    return any(type(v) is Tensor or (isinstance(v, list | tuple) and _holds_tensor(v)) for v in x)
+def _holds_tensor(x: Any, depth: int = 1) -> bool:
+    if depth > MAX_RANK:
+        return False  # numpy says so
+    return any(
+        type(v) is Tensor or (isinstance(v, list | tuple) and _holds_tensor(v, depth + 1))
+        for v in x
+    )
 
 
 def _stacked(x: Any) -> Tensor:

@@ -326,8 +326,19 @@ def recording(builder: XlaBuilder) -> Iterator[None]:
     try:
         with using(builder):
             yield
+    except RecursionError:
+        if builder.scope.depth <= _FEW:
+            raise  # it is the function that calls itself
+        raise TracingError(
+            "computations must not lie deeper in each other than Python can call; got"
+            f" {builder.scope.depth} [X1]\n  sys.setrecursionlimit gives them more room"
+        ) from None
     finally:
         builder.scope.open = False
+
+
+# So many computations do not fill Python's stack.
+_FEW: Final = 10
 
 
 # Calling them runs nothing.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
+from xlapy.errors import TracingError
 from xlapy.source import Source
 from xlapy.specs import Spec
 
@@ -14,17 +15,31 @@ if TYPE_CHECKING:
 __all__ = ["Computation", "Instruction", "Scope", "Value", "subcomputations", "with_params"]
 
 
+#: How deep computations may lie in each other: passes call themselves, and XLA's stack is at its end before 240.
+DEEPEST: Final = 100
+
+
 @final
 class Scope:
     """The extent of one trace: its values are good while it is open, in it and in the traces nested in it."""
 
-    __slots__ = ("builder", "name", "open", "parent")
+    __slots__ = ("builder", "depth", "name", "open", "parent")
 
     def __init__(self, name: str, parent: Scope | None = None, builder: Any = None) -> None:
         self.name = name
         self.parent = parent
         self.open = True
         self.builder = builder
+        self.depth: int = 1 if parent is None else parent.depth + 1
+        if self.depth > DEEPEST:
+            raise too_deep(self.depth)
+
+
+def too_deep(depth: int, label: str = "X1") -> TracingError:
+    """What is said of computations that lie too deep in each other."""
+    return TracingError(
+        f"computations must not lie more than {DEEPEST} deep in each other; got {depth} [{label}]"
+    )
 
 
 @final

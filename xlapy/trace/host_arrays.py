@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype, weak_dtype
-from xlapy.errors import DTypeError
+from xlapy.errors import DTypeError, shown
 from xlapy.memory import require_memory
-from xlapy.specs import TensorSpec
+from xlapy.specs import MAX_RANK, TensorSpec
 
 __all__ = ["as_array", "host_array", "scalar_array"]
 
@@ -26,7 +26,9 @@ def scalar_array(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
         return _rounded(x, dtype)
     found = weak_dtype(x, dtype)
     if found is not dtype:
-        raise DTypeError(f"a Python scalar must fit the operands' type {dtype}; got {x!r} [X3]")
+        raise DTypeError(
+            f"a Python scalar must fit the operands' type {dtype}; got {shown(x)} [X3]"
+        )
     return _rounded(x, dtype)
 
 
@@ -54,7 +56,8 @@ def host_array(x: Any) -> np.ndarray[Any, Any]:
         try:
             array = np.asarray(x)
         except (OverflowError, ValueError) as error:
-            raise DTypeError(f"nested lists must be of equal lengths; got {error} [X1]") from None
+            what = f"nested lists must be of equal lengths, and at most {MAX_RANK} deep"
+            raise DTypeError(f"{what}; got {error} [X1]") from None
         kind = array.dtype.kind
         if kind == "u" or (kind == "f" and array.size):
             _require_default_integers(x)

@@ -15,7 +15,7 @@ from xlapy.specs import DYNAMIC, Spec, TensorSpec, TokenSpec, TupleSpec
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import XlaBuilder
 from xlapy.trace.codecs import Group
-from xlapy.trace.computation import Computation
+from xlapy.trace.computation import DEEPEST, Computation
 from xlapy.trace.known_integers import KnownIntegers, as_sizes
 from xlapy.trace.mode import bind, current_builder, using
 from xlapy.trace.op import by_hlo_name, reader_of
@@ -169,6 +169,7 @@ class Reader:
         self.integers = KnownIntegers()
         self._reading: list[str] = []
         self._depth = 0  # of regions in the function that is being read
+        self._level = 0  # computations that are being read
         self._constants: dict[Any, Any] = {}
         self._copies: dict[tuple[Any, Any], Tensor] = {}
         self.values: dict[Any, Tensor] = {}
@@ -284,6 +285,23 @@ class Reader:
         name: str,
         operands: Sequence[Tensor] | None = None,
         constant: Sequence[bool] | None = None,
+    ) -> tuple[Computation, list[Tensor]]:
+        self._level += 1
+        if self._level > DEEPEST:
+            raise ArtifactError(
+                f"functions and regions must not lie more than {DEEPEST} deep in each other; got {self._level} [X6]"
+            )
+        try:
+            return self._recorded(region, name, operands, constant)
+        finally:
+            self._level -= 1
+
+    def _recorded(
+        self,
+        region: Any,
+        name: str,
+        operands: Sequence[Tensor] | None,
+        constant: Sequence[bool] | None,
     ) -> tuple[Computation, list[Tensor]]:
         outer = current_builder()
         builder = XlaBuilder(name, outer.scope if outer is not None else None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xlapy.errors import TracingError, XlapyError
-from xlapy.trace.computation import Computation, Value, subcomputations
+from xlapy.trace.computation import DEEPEST, Computation, Value, subcomputations, too_deep
 from xlapy.trace.mode import annotate
 
 __all__ = ["verify"]
@@ -23,13 +23,17 @@ def verify(computation: Computation) -> None:
     XlapyError
         If an operation refuses its operands or parameters.
     """
-    _verify(computation, set())
+    _verify(computation, {}, 1)
 
 
-def _verify(computation: Computation, checked: set[int]) -> None:
-    if id(computation) in checked:
-        return
-    checked.add(id(computation))
+def _verify(computation: Computation, heights: dict[int, int], level: int) -> int:
+    """Check a computation that lies at a level; gives how many lie in each other from it on."""
+    found = heights.get(id(computation))
+    if found is not None:
+        return found
+    if level > DEEPEST:
+        raise too_deep(level, "X7")
+    height = 1
     defined: set[Value] = set()
     for value in computation.parameters:
         if value in defined:
@@ -46,7 +50,7 @@ def _verify(computation: Computation, checked: set[int]) -> None:
                         f"operands must be defined before they are used; got {value} [X7]"
                     )
             for inner in subcomputations(instruction.params):
-                _verify(inner, checked)
+                height = max(height, 1 + _verify(inner, heights, level + 1))
             found = instruction.op.infer(*specs, **instruction.params)
             inferred = found if type(found) is tuple else (found,)
             actual = tuple(v.spec for v in instruction.results)
@@ -68,3 +72,7 @@ def _verify(computation: Computation, checked: set[int]) -> None:
     for value in computation.results:
         if value not in defined:
             raise TracingError(f"results must be defined; got {value} in {computation.name!r} [X7]")
+    if level + height - 1 > DEEPEST:
+        raise too_deep(level + height - 1, "X7")
+    heights[id(computation)] = height
+    return height
