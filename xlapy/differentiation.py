@@ -14,6 +14,7 @@ from xlapy.errors import (
     ShapeError,
     TracingError,
     XlapyError,
+    shown,
 )
 from xlapy.source import hide_library_frames
 from xlapy.specs import TensorSpec, as_ints
@@ -37,7 +38,7 @@ def _pair(output: Any, name: str) -> tuple[Any, Any]:
     """What a function with something beside its value returned."""
     if not isinstance(output, tuple | list) or len(output) != 2:
         raise DTypeError(
-            f"{name}: with has_aux the function must return a pair; got {output!r} [X1]"
+            f"{name}: with has_aux the function must return a pair; got {shown(output)} [X1]"
         )
     return output[0], output[1]
 

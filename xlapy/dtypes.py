@@ -147,10 +147,10 @@ def as_dtype(dtype: Any) -> DType:
     try:
         # A byte order of its own is a matter of the array, not of the element type. To numpy None is float64.
         found = None if dtype is None else _LOOKUP.get(np.dtype(dtype).newbyteorder("="))
-    except (TypeError, ValueError, Warning):
+    except (TypeError, ValueError, RecursionError, Warning):
         found = None
     if found is None:
-        raise DTypeError(f"dtype must be one of XLA's element types; got {dtype!r} [X1]")
+        raise DTypeError(f"dtype must be one of XLA's element types; got {shown(dtype)} [X1]")
     return found
 
 

@@ -11,7 +11,7 @@ from xlapy.backends.base import Backend
 from xlapy.backends.eager import put
 from xlapy.backends.registry import current_backend, get_backend
 from xlapy.dtypes import python_scalar
-from xlapy.errors import BackendError, XlapyError
+from xlapy.errors import BackendError, XlapyError, shown
 from xlapy.source import hide_library_frames
 from xlapy.specs import as_int
 from xlapy.tensor import Tensor
@@ -202,6 +202,6 @@ def _index(backend: Backend, device: Any) -> int:
     devices = list(backend.devices)
     if device not in devices:
         raise BackendError(
-            f"a device must be a number from 0, or one of {', '.join(map(str, devices))}; got {device!r} [X1]"
+            f"a device must be a number from 0, or one of {', '.join(map(str, devices))}; got {shown(device)} [X1]"
         )
     return devices.index(device)

@@ -12,7 +12,7 @@ import numpy as np
 from xlapy import tree
 from xlapy.backends.base import Executable as Program
 from xlapy.dtypes import python_scalar
-from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError
+from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError, shown
 from xlapy.numpy.promotion import is_weak
 from xlapy.scalar_arguments import SCALARS, ScalarArguments, is_scalar
 from xlapy.specs import Spec, TensorSpec, TokenSpec
@@ -267,7 +267,7 @@ def as_names(names: Any, what: str) -> tuple[str, ...]:
         return tuple(names)
     except TypeError:
         raise DTypeError(
-            f"compile: {what} must be a name or a sequence of names; got {names!r} [X1]"
+            f"compile: {what} must be a name or a sequence of names; got {shown(names)} [X1]"
         ) from None
 
 
@@ -294,13 +294,13 @@ def as_flags(options: Any) -> tuple[tuple[str, Any], ...]:
         return ()
     if not isinstance(options, Mapping):
         raise DTypeError(
-            f"compile: options must be a mapping of names to values; got {options!r} [X1]"
+            f"compile: options must be a mapping of names to values; got {shown(options)} [X1]"
         )
     for name, value in options.items():
         if not isinstance(name, str) or not isinstance(value, str | bool | int | float):
             raise DTypeError(
                 "compile: an option must be a name with a number, a truth value or a text; got"
-                f" {name!r}: {value!r} [X1]"
+                f" {shown(name)}: {shown(value)} [X1]"
             )
     return tuple(sorted(options.items()))
 

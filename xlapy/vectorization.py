@@ -10,7 +10,7 @@ import numpy as np
 
 from xlapy import tree
 from xlapy.differentiation import _in_one_program, _tensor
-from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError
+from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError, shown
 from xlapy.numpy.promotion import is_weak
 from xlapy.source import hide_library_frames
 from xlapy.specs import TokenSpec, as_axis
@@ -76,7 +76,7 @@ def _spread(prefix: Any, structure: tree.TreeDef, what: str, name: str) -> list[
         return [prefix] * structure.leaves
     if not isinstance(prefix, tuple | list | dict):
         raise DTypeError(
-            f"{name}: {what} must be an axis, None or a container of them; got {prefix!r} [X1]"
+            f"{name}: {what} must be an axis, None or a container of them; got {shown(prefix)} [X1]"
         )
     entries = list(prefix.values()) if isinstance(prefix, dict) else list(prefix)
     if isinstance(prefix, dict) and structure.kind is dict:
@@ -88,7 +88,7 @@ def _spread(prefix: Any, structure: tree.TreeDef, what: str, name: str) -> list[
     if len(entries) != len(structure.children):
         raise ConstraintError(
             f"{name}: {what} must have an entry for each of the {len(structure.children)} parts of {structure};"
-            f" got {prefix!r} [X1]"
+            f" got {shown(prefix)} [X1]"
         )
     return [
         x
@@ -146,7 +146,7 @@ def _vectorize(
             else "mapped axes must be of one length"
         )
         raise ShapeError(
-            f"{name}: {what}; got {[str(t.spec) for t in tensors]} with in_axes={in_axes!r} [X5]"
+            f"{name}: {what}; got {[str(t.spec) for t in tensors]} with in_axes={shown(in_axes)} [X5]"
         )
     (size,) = sizes
     specs = [

@@ -20,7 +20,7 @@ from jaxlib import xla_client as xc
 from jaxlib.version import __version__ as _version
 
 from xlapy._jaxlib.types import Client, Device, fail
-from xlapy.errors import BackendError
+from xlapy.errors import BackendError, shown
 
 #: the version of jaxlib
 version: str = _version
@@ -42,7 +42,7 @@ def cpu_client(num_devices: int | None = None) -> Client:
         text = os.environ.get("XLAPY_NUM_CPU_DEVICES", "") or "1"
         if not text.isdecimal():
             raise BackendError(
-                f"XLAPY_NUM_CPU_DEVICES must be a positive integer; got {text!r} [X1]"
+                f"XLAPY_NUM_CPU_DEVICES must be a positive integer; got {shown(text)} [X1]"
             )
         num_devices = int(text)
     if not 0 < num_devices <= _MOST:
@@ -171,7 +171,7 @@ def plugin_client(name: str, options: Mapping[str, Any] | None = None) -> Client
         _check_plugin_version(name, path)
     else:
         if not Path(path).is_file():
-            raise BackendError(f"a PJRT plugin's library must exist; got {path!r} [X1]")
+            raise BackendError(f"a PJRT plugin's library must exist; got {shown(path)} [X1]")
         path = str(Path(path).resolve())
         # jaxlib keeps plugins by name for the life of the process, jax's beside ours.
         name = f"xlapy:{path}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxlib import xla_client as xc
 
-from xlapy.errors import BackendError
+from xlapy.errors import BackendError, shown
 
 
 @functools.cache
@@ -61,7 +61,7 @@ def register_target(name: str, handler: Any, platform: str = "cpu", api_version:
         xc.register_custom_call_target(name, handler, platform, api_version=api_version)
     except (RuntimeError, TypeError, ValueError) as error:
         raise BackendError(
-            f"a custom call must be registered once, with a PyCapsule; got {name!r}: {error} [X1]"
+            f"a custom call must be registered once, with a PyCapsule; got {shown(name)}: {error} [X1]"
         ) from None
 
 

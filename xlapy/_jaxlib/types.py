@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
-from xlapy.errors import BackendError, UnsupportedOpError
+from xlapy.errors import BackendError, UnsupportedOpError, shown
 
 Client: TypeAlias = Any
 Device: TypeAlias = Any
@@ -36,7 +36,7 @@ def fail(error: Exception, what: str) -> NoReturn:
     missing = _NO_TARGET.search(text)
     if missing:
         raise UnsupportedOpError(
-            f"custom_call: XLA must have a handler of the target; got {missing[1]!r}; give it one with"
+            f"custom_call: XLA must have a handler of the target; got {shown(missing[1])}; give it one with"
             " ops.register_custom_call(name, handler=...) [X5]"
         ) from None
     raise BackendError(f"{what}; got {text} [X5]") from None

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from xlapy.errors import BackendError, UnsupportedOpError
+from xlapy.errors import BackendError, UnsupportedOpError, shown
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.computation import Computation
@@ -256,6 +256,6 @@ class Backend(abc.ABC):
 
     def _no_queues(self, queue: str) -> UnsupportedOpError:
         return UnsupportedOpError(
-            f"the backend must have queues for the host; got {queue!r} for {self.name} [X5]\n"
+            f"the backend must have queues for the host; got {shown(queue)} for {self.name} [X5]\n"
             "  pass the data as arguments and results, or use the interpreter"
         )

@@ -15,7 +15,7 @@ import numpy as np
 from xlapy.backends.base import Backend, CompileOptions, Executable
 from xlapy.backends.evaluator import evaluator
 from xlapy.backends.lockstep import HostQueues, Lockstep
-from xlapy.errors import BackendError
+from xlapy.errors import BackendError, shown
 from xlapy.specs import TensorSpec
 from xlapy.tensor import Placement, Tensor
 from xlapy.trace.builder import host_array
@@ -198,7 +198,7 @@ class Interpreter(Backend):
         name = self._devices[0] if options.device is None else options.device
         if name not in self._devices:
             raise BackendError(
-                f"device must be one of {', '.join(self._devices)}; got {name!r} [X1]"
+                f"device must be one of {', '.join(self._devices)}; got {shown(name)} [X1]"
             )
         return _Program(
             eliminate_dead(computation),

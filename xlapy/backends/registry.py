@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from xlapy.backends.base import Backend
 from xlapy.backends.entry_points import offered_backends
-from xlapy.errors import BackendError
+from xlapy.errors import BackendError, shown
 
 __all__ = [
     "backend_of",
@@ -75,13 +75,13 @@ def register_backend(name: str, factory: Callable[[], Backend]) -> None:
     """
     if not isinstance(name, str) or not callable(factory):
         raise BackendError(
-            f"a backend must be registered by a name and a function; got {name!r} and {factory!r} [X1]"
+            f"a backend must be registered by a name and a function; got {shown(name)} and {shown(factory)} [X1]"
         )
     origin = getattr(factory, "__module__", "?")
     with _lock:
         if name in _factories:
             raise BackendError(
-                f"backend names must be unique; got {name!r} from {origin} and from {_origins[name]} [X1]"
+                f"backend names must be unique; got {shown(name)} from {origin} and from {_origins[name]} [X1]"
             )
         _factories[name] = factory
         _origins[name] = origin
@@ -119,7 +119,7 @@ def get_backend(name: str | Backend | None = None) -> Backend:
     if isinstance(name, Backend):
         return name
     if not isinstance(name, str):
-        raise BackendError(f"backend must be a name or a Backend; got {name!r} [X1]")
+        raise BackendError(f"backend must be a name or a Backend; got {shown(name)} [X1]")
     found = _open.get(name)
     if found is not None:
         return found
@@ -137,7 +137,7 @@ def get_backend(name: str | Backend | None = None) -> Backend:
                 _open[name] = _pjrt(name[5:])
             else:
                 raise BackendError(
-                    f"backend must be one of {', '.join(sorted(_factories))}; got {name!r} [X1]"
+                    f"backend must be one of {', '.join(sorted(_factories))}; got {shown(name)} [X1]"
                 )
         return _open[name]
 

@@ -11,7 +11,7 @@ from typing import Any, final
 from xlapy import tree
 from xlapy.backends.exact_functions import composition
 from xlapy.compilation import CompiledFunction
-from xlapy.errors import ArtifactError, UnsupportedOpError, XlapyError
+from xlapy.errors import ArtifactError, UnsupportedOpError, XlapyError, shown
 from xlapy.interchange.imported import ImportedFunction, from_stablehlo
 from xlapy.source import hide_library_frames
 from xlapy.specs import TokenSpec, parse_spec
@@ -91,7 +91,7 @@ class Artifact:
         try:
             target = Path(os.fsdecode(path))
         except TypeError:
-            raise ArtifactError(f"path must be a path; got {path!r} [X6]") from None
+            raise ArtifactError(f"path must be a path; got {shown(path)} [X6]") from None
         data = self.stablehlo_text.encode() if target.suffix == ".mlir" else self.serialize()
         import tempfile  # takes long to import, and few programs write artifacts
 
@@ -100,7 +100,7 @@ class Artifact:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise ArtifactError(
-                f"a file must be possible in the directory; got {str(target)!r}: {reason} [X6]"
+                f"a file must be possible in the directory; got {shown(str(target))}: {reason} [X6]"
             ) from None
         try:
             with os.fdopen(handle, "wb") as file:
@@ -110,7 +110,7 @@ class Artifact:
         except OSError as error:
             Path(name).unlink(missing_ok=True)
             raise ArtifactError(
-                f"the file must be writable; got {str(target)!r}: {error.strerror} [X6]"
+                f"the file must be writable; got {shown(str(target))}: {error.strerror} [X6]"
             ) from None
         return target
 
@@ -170,7 +170,7 @@ def export(
         if isinstance(platforms, str):
             platforms = (platforms,)
         if not isinstance(platforms, Sequence) or not all(isinstance(p, str) for p in platforms):
-            raise ArtifactError(f"platforms must be names; got {platforms!r} [X6]")
+            raise ArtifactError(f"platforms must be names; got {shown(platforms)} [X6]")
         computation = _computation(f, specs)
         found = expand(computation, _portable_form)
         found = eliminate_dead(expand(found, _exact_form, repeated=False))
@@ -195,7 +195,7 @@ def _check_version(version: Any) -> None:
     match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version) if isinstance(version, str) else None
     if match is None or not _numbers(first) <= _numbers(version) <= _numbers(last):
         raise ArtifactError(
-            f"version must be one of StableHLO from {first} to {last}; got {version!r} [X6]"
+            f"version must be one of StableHLO from {first} to {last}; got {shown(version)} [X6]"
         )
 
 

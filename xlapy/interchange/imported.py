@@ -10,7 +10,7 @@ from typing import Any, Final, final
 
 from xlapy.backends.eager import common_placement, compile_checked, put
 from xlapy.backends.registry import get_backend
-from xlapy.errors import ArtifactError, DTypeError, UnsupportedOpError, XlapyError
+from xlapy.errors import ArtifactError, DTypeError, UnsupportedOpError, XlapyError, shown
 from xlapy.source import caller, hide_library_frames, locate
 from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.tensor import Placed, Placement, Tensor
@@ -255,7 +255,7 @@ def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> Imported
     given = read_program(program)
     if isinstance(given, bytes) and not given.startswith(_BYTECODE):
         raise ArtifactError(
-            f"a program must be text or a portable artifact; got bytes that begin with {given[:4]!r} [X6]"
+            f"a program must be text or a portable artifact; got bytes that begin with {shown(given[:4])} [X6]"
         )
     if isinstance(given, str) and "!quant." in given:
         from xlapy.interchange.quantized import read_quantized, spelled_as_floats
@@ -285,21 +285,21 @@ def read_program(program: str | bytes | bytearray | Path) -> str | bytes:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             raise ArtifactError(
-                f"a program must be text, bytes or a readable file; got {str(program)!r}: {why} [X6]"
+                f"a program must be text, bytes or a readable file; got {shown(str(program))}: {why} [X6]"
             ) from None
     if not isinstance(data, str | bytes | bytearray):
         raise ArtifactError(
             f"a program must be text, bytes or a path; got {type(program).__name__} [X6]"
         )
     if not data.strip():
-        raise ArtifactError(f"a program must not be empty; got {program!r} [X6]")
+        raise ArtifactError(f"a program must not be empty; got {shown(program)} [X6]")
     if isinstance(data, str):
         try:
             data.encode()
         except UnicodeEncodeError as error:
             line = data.count("\n", 0, error.start) + 1
             raise ArtifactError(
-                f"a program's text must be Unicode; got {data[error.start]!r} in line {line} [X6]"
+                f"a program's text must be Unicode; got {shown(data[error.start])} in line {line} [X6]"
             ) from None
         return data
     return _text_of(bytes(data))

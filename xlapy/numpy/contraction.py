@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlapy.dtypes import DType, as_dtype
-from xlapy.errors import ConstraintError, DTypeError, ShapeError
+from xlapy.errors import ConstraintError, DTypeError, ShapeError, shown
 from xlapy.ops import reduction
 from xlapy.specs import as_axes, as_axis, as_int, as_ints, broadcast_shapes
 from xlapy.staging import composite
@@ -72,7 +72,7 @@ def _precisions(precision: Any) -> tuple[str, str] | None:
     names = tuple(str(p).upper() for p in pair)
     if len(names) != 2 or any(n not in ("DEFAULT", "HIGH", "HIGHEST") for n in names):
         raise ConstraintError(
-            f"precision must be 'default', 'high' or 'highest', or two of them; got {precision!r} [X1]"
+            f"precision must be 'default', 'high' or 'highest', or two of them; got {shown(precision)} [X1]"
         )
     return names[0], names[1]
 
@@ -82,7 +82,7 @@ def _key(precision: Any) -> Any:
         return precision
     if not isinstance(precision, list | tuple) or not all(isinstance(p, str) for p in precision):
         raise DTypeError(
-            f"precision must be 'default', 'high' or 'highest', or two of them; got {precision!r} [X1]"
+            f"precision must be 'default', 'high' or 'highest', or two of them; got {shown(precision)} [X1]"
         )
     return tuple(precision)
 
@@ -291,7 +291,9 @@ def tensordot(x: Any, y: Any, /, axes: Any = 2) -> Tensor:
     """
     if isinstance(axes, list | tuple):
         if len(axes) != 2:
-            raise ConstraintError(f"tensordot: axes must be a number or a pair; got {axes!r} [X1]")
+            raise ConstraintError(
+                f"tensordot: axes must be a number or a pair; got {shown(axes)} [X1]"
+            )
         return _tensordot(x, y, (as_ints(axes[0], "axes"), as_ints(axes[1], "axes")))
     return _tensordot(x, y, as_int(axes, "axes"))
 
@@ -372,7 +374,7 @@ def einsum(subscripts: str, /, *operands: Any, precision: Any = None) -> Tensor:
     Tensor(5, s32[])
     """
     if not isinstance(subscripts, str):
-        raise DTypeError(f"einsum: subscripts must be a string; got {subscripts!r} [X1]")
+        raise DTypeError(f"einsum: subscripts must be a string; got {shown(subscripts)} [X1]")
     return _einsum([as_array(x) for x in operands], subscripts.replace(" ", ""), _key(precision))
 
 
@@ -412,19 +414,19 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
     terms = inputs.split(",")
     if len(terms) != len(ranks):
         raise ConstraintError(
-            f"subscripts must have a term for each of {len(ranks)} operands; got {subscripts!r} [X1]"
+            f"subscripts must have a term for each of {len(ranks)} operands; got {shown(subscripts)} [X1]"
         )
     for text in (*terms, output):
         letters = text.replace("...", "", 1)
         if not all(c.isalpha() for c in letters):
             raise ConstraintError(
-                f"subscripts must be letters, commas, '...' and '->'; got {subscripts!r} [X1]"
+                f"subscripts must be letters, commas, '...' and '->'; got {shown(subscripts)} [X1]"
             )
     extra = [r - len(t.replace("...", "")) for t, r in zip(terms, ranks, strict=True)]
     for term, rank, more in zip(terms, ranks, extra, strict=True):
         if more < 0 or (more and "..." not in term):
             raise ShapeError(
-                f"a term must have a letter for each dimension of its operand, {rank}; got {term!r} [X1]"
+                f"a term must have a letter for each dimension of its operand, {rank}; got {shown(term)} [X1]"
             )
     widest = max((m for t, m in zip(terms, extra, strict=True) if "..." in t), default=0)
     # Characters that are no letters, so that none of the user's is taken.
@@ -438,10 +440,12 @@ def _parse(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
         unknown = set(result) - set("".join(full)) - set(names)
         if unknown or len(set(result)) != len(result):
             raise ConstraintError(
-                f"the result must name letters of the operands, each once; got {subscripts!r} [X1]"
+                f"the result must name letters of the operands, each once; got {shown(subscripts)} [X1]"
             )
         if "..." not in output and widest:
-            raise ConstraintError(f"the result must have '...' as well; got {subscripts!r} [X1]")
+            raise ConstraintError(
+                f"the result must have '...' as well; got {shown(subscripts)} [X1]"
+            )
         return full, result
     joined = "".join(terms).replace("...", "")
     return full, names + "".join(sorted(c for c in set(joined) if joined.count(c) == 1))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.errors import ConstraintError, DTypeError, ShapeError
+from xlapy.errors import ConstraintError, DTypeError, ShapeError, shown
 from xlapy.memory import require_memory
 from xlapy.specs import TensorSpec, as_axis, as_int, as_ints
 from xlapy.staging import composite
@@ -306,7 +306,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
         return _repeat(x, as_int(repeats), place)
     counts = _known(repeats, "repeats")
     if counts.dtype.kind not in "iu" or counts.ndim > 1:
-        raise DTypeError(f"repeat: repeats must be integers; got {repeats!r} [X1]")
+        raise DTypeError(f"repeat: repeats must be integers; got {shown(repeats)} [X1]")
     if counts.ndim == 0 or counts.size == 1:
         return _repeat(x, int(counts.reshape(())), place)
     if (counts < 0).any():
@@ -353,7 +353,7 @@ def _known(values: Any, what: str) -> np.ndarray[Any, Any]:
         return np.asarray(values)
     except ValueError:
         raise DTypeError(
-            f"{what} must be integers in lists of equal lengths; got {values!r} [X1]"
+            f"{what} must be integers in lists of equal lengths; got {shown(values)} [X1]"
         ) from None
 
 
@@ -386,14 +386,16 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: A
     Tensor([2, 1, 2, 3, 2, 1], s32[6])
     """
     if not isinstance(mode, str) or mode not in _MODES:
-        raise ConstraintError(f"pad: mode must be one of {', '.join(_MODES)}; got {mode!r} [X1]")
+        raise ConstraintError(
+            f"pad: mode must be one of {', '.join(_MODES)}; got {shown(mode)} [X1]"
+        )
     width = _known(pad_width, "pad_width")
     if width.dtype.kind not in "iu" or (
         width.shape not in ((), (1,), (2,)) and width.shape[-1:] not in ((1,), (2,))
     ):
-        raise DTypeError(f"pad: pad_width must be integers, in pairs; got {pad_width!r} [X1]")
+        raise DTypeError(f"pad: pad_width must be integers, in pairs; got {shown(pad_width)} [X1]")
     if (width < 0).any():
-        raise ConstraintError(f"pad: pad_width must not be negative; got {pad_width!r} [X1]")
+        raise ConstraintError(f"pad: pad_width must not be negative; got {shown(pad_width)} [X1]")
     pairs = tuple(map(tuple, width.reshape(-1, width.shape[-1] if width.ndim else 1).tolist()))
     return _pad(x, constant_values, pairs, mode)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from xlapy.backends.registry import current_backend
 from xlapy.backends.registry import devices as devices_of
 from xlapy.dtypes import TABLE, DType, as_dtype
-from xlapy.errors import ConstraintError
+from xlapy.errors import ConstraintError, shown
 
 from .datatypes import isdtype
 
@@ -144,6 +144,6 @@ def namespace_of(api_version: str | None = None) -> Any:
     """The module that holds the Array API's functions: `xlapy` itself."""
     if api_version is not None and api_version > __array_api_version__:
         raise ConstraintError(
-            f"api_version must be {__array_api_version__} or older; got {api_version!r} [X1]"
+            f"api_version must be {__array_api_version__} or older; got {shown(api_version)} [X1]"
         )
     return sys.modules[__name__.partition(".")[0]]

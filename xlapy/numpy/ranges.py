@@ -9,7 +9,7 @@ import numpy as np
 
 from xlapy.backends.eager import put
 from xlapy.dtypes import DType, as_dtype
-from xlapy.errors import ConstraintError, DTypeError, ShapeError
+from xlapy.errors import ConstraintError, DTypeError, ShapeError, shown
 from xlapy.specs import as_flag, as_int
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Tensor
@@ -92,7 +92,7 @@ def _number(x: Any, what: str) -> int | float:
             x._refuse("what a shape depends on")
         x = x.item()
     if isinstance(x, bool) or not isinstance(x, int | float):
-        raise DTypeError(f"{what} must be real numbers; got {x!r} [X1]")
+        raise DTypeError(f"{what} must be real numbers; got {shown(x)} [X1]")
     return x
 
 
@@ -425,7 +425,9 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Tensor]:
             [0, 1, 2]], s32[2,3])
     """
     if not isinstance(indexing, str) or indexing not in ("xy", "ij"):
-        raise ConstraintError(f"meshgrid: indexing must be 'xy' or 'ij'; got {indexing!r} [X1]")
+        raise ConstraintError(
+            f"meshgrid: indexing must be 'xy' or 'ij'; got {shown(indexing)} [X1]"
+        )
     return _meshgrid([as_array(x) for x in arrays], indexing) if arrays else []
 
 

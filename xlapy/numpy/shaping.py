@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.errors import ConstraintError, ShapeError
+from xlapy.errors import ConstraintError, ShapeError, shown
 from xlapy.specs import as_axes, as_axis, as_int, as_ints
 from xlapy.specs import broadcast_shapes as broadcast_of_shapes
 from xlapy.staging import composite
@@ -70,7 +70,7 @@ def reshape(
             [3, 4, 5]], s32[2,3])
     """
     if not isinstance(order, str) or order != "C":
-        raise ConstraintError(f"reshape: order must be 'C'; got {order!r} [X1]")
+        raise ConstraintError(f"reshape: order must be 'C'; got {shown(order)} [X1]")
     return _reshape(x, as_ints(shape, "shape"))
 
 

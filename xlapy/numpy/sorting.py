@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xlapy.dtypes import as_dtype
-from xlapy.errors import ConstraintError, ShapeError
+from xlapy.errors import ConstraintError, ShapeError, shown
 from xlapy.specs import TensorSpec, as_axis, as_flag, as_int
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
@@ -203,7 +203,9 @@ def searchsorted(x: Any, values: Any, /, *, side: str = "left", sorter: Any = No
     Tensor([1, 3], s32[2])
     """
     if not isinstance(side, str) or side not in ("left", "right"):
-        raise ConstraintError(f"searchsorted: side must be 'left' or 'right'; got {side!r} [X1]")
+        raise ConstraintError(
+            f"searchsorted: side must be 'left' or 'right'; got {shown(side)} [X1]"
+        )
     if sorter is not None:
         from .indexing import take
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.specs import Spec, TensorSpec, TokenSpec, parse_spec, require_dtype
+from xlapy.specs import Spec, TensorSpec, TokenSpec, as_items, parse_spec, require_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.batching import batched_spec
 from xlapy.trace.builder import lift
@@ -201,9 +201,9 @@ def python_callback(
     >>> ops.python_callback(lambda x: np.sort(x), [ops.constant([3.0, 1.0, 2.0])], "f32[3]")
     Tensor([1., 2., 3.], f32[3])
     """
-    tensors: list[Tensor] = [lift(x) for x in operands]
+    tensors: list[Tensor] = [lift(x) for x in as_items(operands, "operands")]
     single = isinstance(results, str | TensorSpec)
-    specs = tuple(parse_spec(r) for r in ((results,) if single else results))
+    specs = tuple(parse_spec(r) for r in ((results,) if single else as_items(results, "results")))
     if token is not None:
         tensors.append(token)
         specs = (*specs, TOKEN)

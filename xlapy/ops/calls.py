@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from xlapy.errors import ConstraintError, DTypeError
-from xlapy.specs import Spec, TensorSpec, require
+from xlapy.errors import ConstraintError, DTypeError, shown
+from xlapy.specs import Spec, TensorSpec, require, require_dtype
 from xlapy.trace.builder import as_computation, lift
 from xlapy.trace.codecs import I32, STRING, Optional, quote
 from xlapy.trace.computation import Computation
@@ -234,7 +234,7 @@ def attribute_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return dictionary_text(value)
     raise DTypeError(
-        f"an attribute must be a bool, number, string, array, or a list or dictionary of them; got {value!r} [X1]"
+        f"an attribute must be a bool, number, string, array, or a list or dictionary of them; got {shown(value)} [X1]"
     )
 
 
@@ -243,7 +243,7 @@ def dictionary_text(values: Mapping[str, Any]) -> str:
     entries = []
     for key in sorted(values):
         if not isinstance(key, str) or not key:
-            raise ConstraintError(f"keys must be names; got {key!r} [X1]")
+            raise ConstraintError(f"keys must be names; got {shown(key)} [X1]")
         entries.append(
             f"{key if key.isidentifier() else quote(key)} = {attribute_text(values[key])}"
         )
@@ -296,6 +296,7 @@ def composite_call(
     >>> ops.composite_call(lambda x: ops.mul(x, x), 3.0, name="sample.square", attributes={"n": 2})
     Tensor(9., f32[])
     """
+    require_dtype(type(name) is str, "I1", "name must be a text", name)
     tensors = [lift(x) for x in operands]
     found = as_computation(computation, [t.spec for t in tensors], name=name.rsplit(".", 1)[-1])
     text = attributes if isinstance(attributes, str) else dictionary_text(attributes or {})

@@ -273,6 +273,10 @@ def all_gather(
 _AMONG: Final[Mapping[str, Any]] = {"replica_groups": REPLICA_GROUPS, "channel_handle": CHANNEL}
 
 
+# No program runs on so many devices.
+_MANY: Final = 1 << 20
+
+
 def infer_all_to_all(
     x: Spec,
     *,
@@ -433,6 +437,7 @@ def all_to_all(
     xs, several = operands_of(operand)
     check_layout(layout, xs)
     count = as_int(split_count, "split_count", "C4")
+    require(count < _MANY, "C4", f"split_count must be a number of devices, below {_MANY}", count)
     groups = normal_groups(replica_groups) or (tuple(range(count)),)
     channel = normal_channel(channel_id)
     results = tuple([

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xlapy.specs import as_int, as_ints, require
+from xlapy.specs import as_int, as_ints, as_word, require
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import bind
 
@@ -46,7 +46,7 @@ def _shorthand(
     numbers: ConvolutionDimensionNumbers,
 ) -> tuple[tuple[int, int], ...]:
     """The pairs that SAME and VALID stand for."""
-    word = str(padding).upper()
+    word = as_word(padding)
     require(word in ("SAME", "VALID"), "X4", "padding must be 'SAME' or 'VALID'", padding)
     pairs = []
     spatial = zip(numbers.input_spatial_dimensions, numbers.kernel_spatial_dimensions, strides)

@@ -8,18 +8,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from xlapy.errors import BackendError, ConstraintError, DTypeError, UnsupportedOpError
+from xlapy.errors import BackendError, ConstraintError, DTypeError, UnsupportedOpError, shown
 from xlapy.specs import (
     DYNAMIC,
     Spec,
     TensorSpec,
     TokenSpec,
     TupleSpec,
+    as_items,
     parse_spec,
     require,
     require_dtype,
 )
-from xlapy.trace.builder import lift
+from xlapy.trace.builder import lift, require_function
 from xlapy.trace.codecs import BOOL, I32, I64_MATRIX, STRING, Optional, quote
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
@@ -366,9 +367,13 @@ def register_custom_call(
     ...     ops.custom_call("example.twice", [ops.constant([1.0, 2.0])], "f32[2]")
     Tensor([2., 4.], f32[2])
     """
+    require_dtype(type(name) is str, "I1", "name must be a text", name)
     if function is not None:
+        require_function(function, "register_custom_call: function")
         if name in _functions and _functions[name] is not function:
-            raise BackendError(f"a custom call must be registered once; got {name!r} again [X1]")
+            raise BackendError(
+                f"a custom call must be registered once; got {shown(name)} again [X1]"
+            )
         _functions[name] = function
     if handler is not None:
         from xlapy import _jaxlib
@@ -531,9 +536,9 @@ def custom_call(
     >>> float(lower.numpy()[1, 0])
     1.0
     """
-    tensors = [lift(x) for x in operands]
+    tensors = [lift(x) for x in as_items(operands, "operands")]
     single = isinstance(results, str | TensorSpec | TupleSpec | TokenSpec)
-    specs = tuple(parse_spec(r) for r in ((results,) if single else results))
+    specs = tuple(parse_spec(r) for r in ((results,) if single else as_items(results, "results")))
     if isinstance(backend_config, Mapping):
         if api_version != TYPED:
             raise ConstraintError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from xlapy.dtypes import as_dtype
-from xlapy.specs import require
+from xlapy.specs import as_word, require
 
 __all__ = ["DotAlgorithm", "as_algorithm", "as_precision_config", "require_precision"]
 
@@ -115,8 +115,9 @@ def as_algorithm(algorithm: Any) -> DotAlgorithm | None:
     """An algorithm from its name, such as ``"BF16_BF16_F32_X3"``."""
     if algorithm is None or isinstance(algorithm, DotAlgorithm):
         return algorithm
-    name = str(algorithm).upper()
-    require(name in _NAMES, "X2", f"algorithm must be one of {', '.join(_NAMES)}", algorithm)
+    name = as_word(algorithm)
+    known = type(name) is str and name in _NAMES
+    require(known, "X2", f"algorithm must be one of {', '.join(_NAMES)}", algorithm)
     types, count = _NAMES[name]
     return DotAlgorithm(*types, num_primitive_operations=count)
 
@@ -139,10 +140,12 @@ def as_precision_config(precision_config: Any) -> tuple[str, str] | None:
     if isinstance(precision_config, str):
         precision_config = (precision_config, precision_config)
     require(
-        isinstance(precision_config, Sequence) and len(precision_config) == 2,
+        isinstance(precision_config, Sequence)
+        and len(precision_config) == 2
+        and all(isinstance(p, str) for p in precision_config),
         "C11",
         "precision_config must be a word for each operand",
         precision_config,
     )
-    first, second = (str(p).upper() for p in precision_config)
+    first, second = map(as_word, precision_config)
     return first, second

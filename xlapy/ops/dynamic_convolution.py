@@ -13,6 +13,7 @@ from xlapy.specs import (
     TensorSpec,
     as_int,
     as_ints,
+    as_items,
     require_dtype,
     require_shape,
 )
@@ -23,6 +24,7 @@ from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
+from .contraction import require_numbers
 from .convolution import (
     ConvolutionDimensionNumbers,
     infer_convolution,
@@ -30,6 +32,7 @@ from .convolution import (
     read_window,
     window_attributes,
 )
+from .dot_algorithm import as_precision_config
 from .dynamic_movement import number
 from .joining import require_array
 from .varying import (
@@ -261,6 +264,7 @@ def dynamic_conv(
         numbers = ConvolutionDimensionNumbers.default(x.ndim)
     elif isinstance(numbers, str):
         numbers = ConvolutionDimensionNumbers.parse(numbers)
+    require_numbers(numbers, ConvolutionDimensionNumbers)
     count = len(as_ints(numbers.input_spatial_dimensions, "input_spatial_dimensions"))
 
     def each(values: Any, name: str) -> Ints:
@@ -271,7 +275,11 @@ def dynamic_conv(
         name: as_ints(value, name) if name.endswith("s") else as_int(value, name)
         for name, value in vars(numbers).items()
     }
-    flags = (False,) * count if window_reversal is None else window_reversal
+    flags = (
+        (False,) * count
+        if window_reversal is None
+        else as_items(window_reversal, "window_reversal")
+    )
     result: Tensor = bind(
         dynamic_conv_op,
         x,
@@ -283,7 +291,7 @@ def dynamic_conv(
         window_reversal=tuple(bool(f) for f in flags),
         feature_group_count=as_int(feature_group_count, "feature_group_count"),
         batch_group_count=as_int(batch_group_count, "batch_group_count"),
-        precision_config=None if precision_config is None else tuple(precision_config),
+        precision_config=as_precision_config(precision_config),
         preferred_element_type=dtype,
         result=result_of(dtype, new_size_bounds, dims_are_dynamic),
         **fields,

@@ -27,6 +27,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo_reader import Reader
 
+from .contraction import require_numbers
 from .dynamic_movement import number, spread
 from .gather import DIMENSION_NUMBERS, GatherDimensionNumbers, infer_gather, kernel_gather
 from .joining import require_array
@@ -268,6 +269,7 @@ def dynamic_gather(
     >>> dynamic_gather([[1, 2], [3, 4]], [1], [1, 2], rows, (1, 2))
     Tensor([[3, 4]], s32[1,2])
     """
+    require_numbers(dimension_numbers, GatherDimensionNumbers)
     x = lift(operand)
     numbers = {
         name: as_ints(getattr(dimension_numbers, name), name)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
+from xlapy.specs import TensorSpec, as_ints, as_word, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import I64_ARRAY, Enum
@@ -174,7 +174,7 @@ def fft(operand: Any, fft_type: str, fft_length: int | Sequence[int] | None = No
     Tensor([1.+0.j, 1.+0.j, 1.+0.j], c64[3])
     """
     x = lift(operand)
-    kind = str(fft_type).upper()
+    kind = as_word(fft_type)
     if fft_length is None:
         require_array(x.spec, "I1")
         require_shape(x.ndim >= 1, "C1", "the operand must have a dimension", x.spec)

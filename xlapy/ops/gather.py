@@ -15,6 +15,7 @@ from xlapy.trace.codecs import BOOL, I64_ARRAY, Group, Struct
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 
+from .contraction import require_numbers
 from .joining import require_array
 from .rules import linear, zeros_of
 
@@ -519,6 +520,7 @@ def gather(
     """
     x = lift(operand)
     numbers = dimension_numbers
+    require_numbers(numbers, GatherDimensionNumbers)
     result: Tensor = bind(
         gather_op,
         x,

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, as_axis, as_int, as_ints, require, require_dtype, require_shape
+from xlapy.specs import (
+    TensorSpec,
+    as_axis,
+    as_int,
+    as_ints,
+    as_items,
+    require,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import I64, I64_ARRAY
@@ -260,7 +269,10 @@ def pad(
             "the padding must be given in one form",
             "padding_config and another",
         )
-        rows = [as_ints(row, "padding_config", "C2") for row in padding_config]
+        rows = [
+            as_ints(row, "padding_config", "C2")
+            for row in as_items(padding_config, "padding_config", "C2")
+        ]
         require(
             all(len(row) in (2, 3) for row in rows),
             "C2",
@@ -396,7 +408,7 @@ def concat_in_dim(operands: Sequence[Any], dimension: int) -> Tensor:
     >>> concat_in_dim([[1, 2], [3]], 0)
     Tensor([1, 2, 3], s32[3])
     """
-    tensors = [lift(x) for x in operands]
+    tensors = [lift(x) for x in as_items(operands, "operands")]
     rank = next((t.spec.rank for t in tensors if type(t.spec) is TensorSpec), 0)
     axis = as_axis(dimension, rank, "C4") if rank else as_int(dimension, "dimension", "C4")
     result: Tensor = bind(concatenate_op, *tensors, dimension=axis)

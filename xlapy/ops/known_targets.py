@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from xlapy.errors import UnsupportedOpError
+from xlapy.errors import UnsupportedOpError, shown
 from xlapy.specs import Spec, TensorSpec, require_shape
 
 __all__ = ["require_own_kernel", "require_signature"]
@@ -76,6 +76,6 @@ def require_own_kernel(target: str) -> None:
     """Refuse what XLA has no kernel of unless it is built so: it leaves the results as they lie in memory."""
     if target.startswith(_ONEDNN):
         raise UnsupportedOpError(
-            f"a kernel must be XLA's own; got {target!r}, which jaxlib is built without: compile the program"
+            f"a kernel must be XLA's own; got {shown(target)}, which jaxlib is built without: compile the program"
             " without it, with xla_cpu_use_onednn=False, or use the interpreter [X5]"
         )

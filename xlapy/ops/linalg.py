@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from xlapy.specs import DYNAMIC, TensorSpec, require, require_dtype, require_shape
+from xlapy.specs import DYNAMIC, TensorSpec, as_word, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import BOOL, Enum
@@ -314,6 +314,6 @@ def triangular_solve(
         left_side=left_side,
         lower=lower,
         unit_diagonal=unit_diagonal,
-        transpose_a=str(transpose_a).upper(),
+        transpose_a=as_word(transpose_a),
     )
     return result

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlapy.errors import UnsupportedOpError
-from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
+from xlapy.specs import TensorSpec, as_ints, as_items, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import jvp_computation, vjp_computation
 from xlapy.trace.builder import lift
@@ -167,8 +167,7 @@ def map(
     >>> ops.map([1.0, 2.0], lambda x: ops.add(ops.mul(x, x), 1.0))
     Tensor([2., 5.], f32[2])
     """
-    if static_operands:
-        count = len(static_operands)
+    if static_operands is not None and (count := len(as_items(static_operands, "static_operands"))):
         raise UnsupportedOpError(f"map: static_operands must be empty; got {count} of them [X5]")
     several = isinstance(operands, list | tuple) and any(
         isinstance(x, Tensor | np.ndarray) for x in operands

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.errors import DTypeError
+from xlapy.errors import DTypeError, shown
 from xlapy.specs import TensorSpec, as_axis, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import jvp_computation
@@ -459,8 +459,8 @@ def _params(x: Tensor, epsilon: Any, feature_index: Any) -> dict[str, Any]:
     require_array(x.spec, "I1", "operand")
     try:
         number = float(np.float32(epsilon))
-    except (TypeError, ValueError):
-        raise DTypeError(f"epsilon must be a number; got {epsilon!r} [X1]") from None
+    except (TypeError, ValueError, OverflowError):
+        raise DTypeError(f"epsilon must be a number; got {shown(epsilon)} [X1]") from None
     return {"epsilon": number, "feature_index": as_axis(feature_index, x.spec.rank, "C1")}
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
-from xlapy.specs import TensorSpec, as_shape, require, require_dtype, require_shape
+from xlapy.specs import TensorSpec, as_shape, as_word, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation, lift
 from xlapy.trace.codecs import Enum
@@ -414,7 +414,7 @@ def rng_bit_generator(
     state, bits = bind(
         rng_bit_generator_op,
         lift(initial_state),
-        rng_algorithm=str(algorithm).upper().removeprefix("RNG_"),
+        rng_algorithm=as_word(algorithm, "RNG_"),
         shape=as_shape(shape),
         dtype=as_dtype(dtype),
     )

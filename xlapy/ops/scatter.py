@@ -17,6 +17,7 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup, register
 
+from .contraction import require_numbers
 from .gather import combine, is_unique, require_batching, start_vectors, widened, within
 from .joining import require_array
 from .rules import body_name, broadcast_leading
@@ -506,6 +507,7 @@ def scatter(
     Tensor([ 1, 41,  1, 21], s32[4])
     """
     numbers = dimension_numbers
+    require_numbers(numbers, ScatterDimensionNumbers)
     several = isinstance(operands, list | tuple) and not _is_nested_list(operands)
     inputs = [lift(x) for x in operands] if several else [lift(operands)]
     given = updates if several else (updates,)

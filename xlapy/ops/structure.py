@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.specs import Spec, TensorSpec, TupleSpec, as_int, require, require_dtype
+from xlapy.specs import Spec, TensorSpec, TupleSpec, as_int, as_items, require, require_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import has_tangent
 from xlapy.trace.builder import lift
@@ -100,7 +100,7 @@ def tuple(elements: Sequence[Any]) -> Tensor:
     >>> pair.spec
     (f32[2], f32[2])
     """
-    result: Tensor = bind(tuple_op, *[lift(e) for e in elements])
+    result: Tensor = bind(tuple_op, *[lift(e) for e in as_items(elements, "elements")])
     return result
 
 

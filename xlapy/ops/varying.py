@@ -252,7 +252,9 @@ def result_of(dtype: Any, sizes: Any, are_dynamic: Sequence[bool] | None) -> Ten
 def lift_sizes(sizes: Any) -> Tensor:
     """Sizes as one array: from an array, or from integers and integer scalars."""
     if not isinstance(sizes, list | tuple) or not any(isinstance(s, Tensor) for s in sizes):
-        return lift(np.array(sizes, np.int32)) if isinstance(sizes, list | tuple) else lift(sizes)
+        return lift(
+            sizes if not isinstance(sizes, list | tuple) or sizes else np.zeros(0, np.int32)
+        )
     like = next(s for s in sizes if isinstance(s, Tensor))
     rows = [reshaped(lift(s, (like,)), (1,)) for s in sizes]
     result: Tensor = bind(lookup("concatenate"), *rows, dimension=0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias, final
 
-from xlapy.errors import XlapyError
+from xlapy.errors import XlapyError, shown
 
 __all__ = [
     "AdKind",
@@ -188,7 +188,7 @@ def register(op: Op) -> Op:
     for table, name in ((_registry.ops, op.name), (_registry.hlo_names, op.hlo.name)):
         if name and name in table:
             raise XlapyError(
-                f"operation names must be unique; got {name!r} from {op.infer.__module__} and from"
+                f"operation names must be unique; got {shown(name)} from {op.infer.__module__} and from"
                 f" {table[name].infer.__module__} [X1]"
             )
     _registry.ops[op.name] = op
@@ -218,7 +218,7 @@ def register_reader(mlir_name: str, read: Callable[..., Any]) -> None:
     """
     if mlir_name in _registry.readers or mlir_name in _registry.hlo_names:
         raise XlapyError(
-            f"an MLIR name must be read in one way; got {mlir_name!r} from {read.__module__} too [X1]"
+            f"an MLIR name must be read in one way; got {shown(mlir_name)} from {read.__module__} too [X1]"
         )
     _registry.readers[mlir_name] = read
 
