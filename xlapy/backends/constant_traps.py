@@ -114,7 +114,7 @@ def _depends_on_constants(instruction: Instruction, fixed: Set[Value]) -> bool:
 def _is_trap(instruction: Instruction) -> bool:
     name = instruction.op.name
     if name == "compare":
-        return bool(instruction.params["compare_type"] == "TOTALORDER")
+        return bool(instruction.params.get("compare_type") == "TOTALORDER")
     specs = [v.spec for v in (*instruction.operands[:1], *instruction.results)]
     dtypes = [s.dtype for s in specs if type(s) is TensorSpec]
     if name in ("bitcast_convert_type", "population_count"):
