@@ -143,3 +143,23 @@ def test_bits_of_bits(types: tuple[str, ...]) -> None:
 
     found = results(xlapy.compile(twice), given)
     np.testing.assert_array_equal(*[np.ascontiguousarray(f).view(np.uint8) for f in found])
+
+
+@pytest.mark.parametrize("source", ["u8", "s8", "bf16", "s32", "f64", "u4"])
+@pytest.mark.parametrize("target", ["u2", "s2", "u4", "s4", "f4e2m1fn"])
+def test_bits_of_constants(source: str, target: str) -> None:
+    """Of so many that they are not computed beforehand, and of arguments."""
+    first, second = as_dtype(source), as_dtype(target)
+    if first.bits <= second.bits:
+        pytest.skip("no step to fewer bits")
+    values = np.arange(3000).astype(np.float32).astype(first.numpy).reshape(60, 50)
+
+    def constant(x: Any) -> Any:
+        return ops.bitcast_convert_type(ops.rev(ops.constant(values), (0,)), second)
+
+    def argument(x: Any) -> Any:
+        return ops.bitcast_convert_type(ops.rev(x, (0,)), second)
+
+    for function in (constant, argument):
+        found = results(xlapy.compile(function), values)
+        np.testing.assert_array_equal(*[np.ascontiguousarray(f).view(np.uint8) for f in found])

@@ -4,7 +4,7 @@ Functions of complex numbers it takes as differences of exponentials, which lose
 real there. Of Hurwitz's zeta function and of polygamma it adds up the first nine terms and takes the others for those
 right of zero, which they are not where the argument is less than that. And the logarithm of a power, x^y, is y log|x|
 there, even if there is no such power. Bits that are read as others, and these as others again, it reads in one step,
-which gives another shape.
+which gives another shape; and the bits of constants in parts of less than a byte it reads wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from xlapy.dtypes import as_dtype
+from xlapy.dtypes import DType, as_dtype
 from xlapy.trace.computation import Computation, Instruction, Value, subcomputations
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
@@ -69,6 +69,10 @@ def composition(instruction: Instruction) -> Callable[..., Any] | None:
     """What such a function is composed of; None for all other operations. It may be one of its own parts."""
     kind = _KINDS.get(instruction.op.name)
     spec: Any = instruction.operands[0].spec if kind else None
+    if kind == "any":
+        dtype = instruction.params["dtype"]
+        plain = not {dtype.kind, spec.dtype.kind} & {"bool", "complex"} and spec.is_static
+        return _packed if plain and dtype.bits < min(8, spec.dtype.bits) else None
     if kind is None or spec.dtype.kind != kind:
         return None
     return _COMPOSED[instruction.op.name]
@@ -90,7 +94,7 @@ def _parts(z: Any) -> tuple[Any, Any]:
 
 
 def _number(like: Any, value: float) -> Any:
-    one = _call("constant", value=np.array(value, like.spec.dtype.numpy))
+    one = _call("constant", value=np.asarray(value).astype(like.spec.dtype.numpy))
     shape = like.spec.shape
     return _call("broadcast_in_dim", one, shape=shape, broadcast_dimensions=()) if shape else one
 
@@ -216,6 +220,27 @@ def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+# --- bits -------------------------------------------------------------------------------------------------------------
+
+
+def _packed(x: Any, *, dtype: DType) -> Any:
+    """Elements of fewer bits than a byte from the bytes of others, by arithmetic."""
+    bits, own = dtype.bits, x.spec.dtype.bits
+    words = _call("bitcast_convert_type", x, dtype=as_dtype(f"u{min(own, 8)}"))
+    words = _call("convert_element_type", words, dtype=as_dtype("u8"))
+    spec = words.spec
+    shape = (*spec.shape, min(own, 8) // bits)
+    words = _call(
+        "broadcast_in_dim", words, shape=shape, broadcast_dimensions=tuple(range(spec.rank))
+    )
+    place = _call("iota", shape=shape, dtype=spec.dtype, iota_dimension=spec.rank)
+    parts = _call("shift_right_logical", words, _call("mul", place, _number(place, bits)))
+    low = _call("and", parts, _number(parts, (1 << bits) - 1))
+    made = _call("convert_element_type", low, dtype=as_dtype(f"u{bits}"))
+    made = _call("reshape", made, shape=(*x.spec.shape, own // bits))
+    return made if dtype is made.spec.dtype else _call("bitcast_convert_type", made, dtype=dtype)
+
+
 _COMPOSED: Final[Mapping[str, Callable[..., Any]]] = {
     "sin": _sin, "cos": _cos, "sinh": _sinh, "cosh": _cosh, "expm1": _expm1, "zeta": _in_f32(_zeta),
     "polygamma": _in_f32(_polygamma),
@@ -224,4 +249,5 @@ _COMPOSED: Final[Mapping[str, Callable[..., Any]]] = {
 _KINDS: Final = {
     **dict.fromkeys(("sin", "cos", "sinh", "cosh", "expm1"), "complex"),
     **dict.fromkeys(("zeta", "polygamma"), "float"),
+    "bitcast_convert_type": "any",
 }
