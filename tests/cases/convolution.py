@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cases import ErrorCase, OpCase, until, until
+from cases import ErrorCase, OpCase, until
 from cases.values import numpy_dtype
 
 
