@@ -57,6 +57,11 @@ def public_modules() -> list[ModuleType]:
     return [xlapy, *(m for m in inner if inspect.ismodule(m) and m.__name__.startswith("xlapy."))]
 
 
+def test_the_version_is_the_documented_one() -> None:
+    assert f"Version {xlapy.__version__}," in (ROOT / "README.md").read_text()
+    assert f"## {xlapy.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+
+
 def test_import_opens_no_device_and_loads_no_compiler() -> None:
     program = (
         "import sys, xlapy\n"

@@ -281,3 +281,5 @@ from xlapy.specs import TensorSpec as TensorSpec
 from xlapy.tensor import Tensor as Tensor
 from xlapy.trace.builder import XlaBuilder as XlaBuilder
 from xlapy.vectorization import vmap as vmap
+
+__version__ = "0.1.0"

@@ -13,9 +13,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 __all__ = ["Location", "Source", "caller", "entered", "hide_library_frames", "locate"]
 
-#: (code object, offset of the instruction): cheap to take, resolved only when a line is printed
-Source: TypeAlias = "tuple[CodeType, int] | Location | None"
-
 
 class Location(NamedTuple):
     """A place in a file."""
@@ -32,6 +29,9 @@ class Location(NamedTuple):
             where += f" in {self.function}"
         return f"{where}: {text}" if text else where
 
+
+#: (code object, offset of the instruction): cheap to take, resolved only when a line is printed
+Source: TypeAlias = tuple[CodeType, int] | Location | None
 
 _LIBRARY: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
 # One entry per code object ever seen on a call path, so that a frame costs a dict look-up and no string work.
