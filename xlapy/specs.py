@@ -32,6 +32,7 @@ __all__ = [
     "broadcast_shapes",
     "parse_spec",
     "require",
+    "require_array",
     "require_dtype",
     "require_shape",
 ]
@@ -332,6 +333,12 @@ def require_dtype(ok: bool, label: str, what: str, got: object = None) -> None:
     """`require` for element types: raises `DTypeError`."""
     if not ok:
         require(False, label, what, got, DTypeError)
+
+
+def require_array(spec: object, label: str, what: str = "the operand") -> None:
+    """Refuse the spec of a tuple or token."""
+    if type(spec) is not TensorSpec:
+        require_dtype(False, label, f"{what} must be an array", spec)
 
 
 def as_int(value: Any, what: str = "a size", label: str = "X1") -> int:

@@ -14,7 +14,7 @@ from xlapy.errors import ArtifactError, DTypeError, UnsupportedOpError, XlapyErr
 from xlapy.source import caller, hide_library_frames, locate
 from xlapy.specs import Spec, TensorSpec, TokenSpec
 from xlapy.tensor import Placed, Placement, Tensor
-from xlapy.trace.builder import host_array, lift
+from xlapy.trace.builder import host_array, lift, scalar_array
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
@@ -205,8 +205,6 @@ class AnySizeProgram:
 def _as_spec(x: Any, spec: Spec) -> Any:
     """Python numbers, and lists of them, take the parameter's element type where it holds them."""
     if isinstance(x, bool | int | float | complex) and type(spec) is TensorSpec:
-        from xlapy.trace.builder import scalar_array
-
         return scalar_array(x, spec.dtype)
     return host_array(x)
 

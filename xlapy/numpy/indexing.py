@@ -16,6 +16,7 @@ from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import host_array
 from xlapy.trace.mode import annotate, current_builder
+from xlapy.trace.zeros import zeros_of
 
 from .index_forms import Index, parse
 from .promotion import as_tensor, broadcast_to_shape, call, convert, filled, is_weak
@@ -364,8 +365,6 @@ def _gathered(x: Tensor, form: Sequence[Any], operands: Sequence[Any]) -> Tensor
 
 def _nothing(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """An empty array: nothing is read, whatever the places."""
-    from xlapy.trace.zeros import zeros_of
-
     result: Tensor = zeros_of(TensorSpec(shape, x.dtype))
     return result
 

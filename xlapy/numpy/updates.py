@@ -34,6 +34,7 @@ from .indexing import (
     whole,
 )
 from .promotion import (
+    as_tensor,
     at_dtype,
     broadcast_to_shape,
     call,
@@ -231,8 +232,6 @@ def _is_uniform(value: Any, rank: int) -> bool:
 
 @composite(arrays=3, name="setitem")
 def _masked(x: Any, mask: Any, value: Any, kind: str) -> Tensor:
-    from .promotion import as_tensor
-
     mask = as_tensor(mask)
     if mask.shape != x.shape[: mask.ndim]:
         raise ShapeError(
@@ -423,8 +422,6 @@ def _scattered(
 
 
 def _as_places(a: Any, size: int) -> Tensor:
-    from .promotion import as_tensor
-
     return whole(a, size) if type(a) is Tensor else as_tensor(a)
 
 

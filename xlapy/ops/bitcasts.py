@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, require, require_dtype, require_shape
+from xlapy.specs import TensorSpec, require, require_array, require_dtype, require_shape
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register, register_reader
 from xlapy.trace.stablehlo import Writer
@@ -30,7 +30,7 @@ def infer_bitcast(
     result_layout: tuple[int, ...],
 ) -> TensorSpec:
     """I1, X2: an array of known shape; X1: layouts that permute; C1: as many bits; X3: types made of each other."""
-    require_dtype(type(x) is TensorSpec, "I1", "the operand must be an array", x)
+    require_array(x, "I1")
     require_shape(x.is_static, "X2", "the shape must be known", x)
     result = TensorSpec(shape, dtype)
     for what, layout, rank in (

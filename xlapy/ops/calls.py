@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from xlapy.dtypes import as_dtype
 from xlapy.errors import ConstraintError, DTypeError, shown
 from xlapy.specs import Spec, TensorSpec, require, require_dtype
 from xlapy.trace.builder import as_computation, lift
@@ -14,7 +15,7 @@ from xlapy.trace.codecs import I32, STRING, Optional, quote
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
-from xlapy.trace.stablehlo import Writer
+from xlapy.trace.stablehlo import Writer, constant_text
 from xlapy.trace.stablehlo_reader import Reader
 
 from .branch_rules import call_ad
@@ -211,9 +212,6 @@ composite_call_op = register(Op(
 
 def attribute_text(value: Any) -> str:
     """A Python value as the text of an MLIR attribute: integers are i64 and floats f32, unless numpy says otherwise."""
-    from xlapy.dtypes import as_dtype
-    from xlapy.trace.stablehlo import constant_text
-
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, str):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.specs import Spec, TensorSpec, require
+from xlapy.specs import Spec, TensorSpec, require, require_array
 from xlapy.trace.codecs import I64_MATRIX
 from xlapy.trace.computation import Instruction
 from xlapy.trace.mode import bind
@@ -20,7 +20,6 @@ from .collective_rules import (
     transpose_collective_broadcast,
 )
 from .collectives import operands_of
-from .joining import require_array
 from .replica_groups import (
     CHANNEL,
     REPLICA_GROUPS,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from xlapy.specs import Spec, TensorSpec, as_int, require, require_shape
+from xlapy.specs import Spec, TensorSpec, as_int, require, require_array, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.codecs import I64
 from xlapy.trace.computation import Computation, Instruction
@@ -35,7 +35,6 @@ from .collectives import (
     resized,
 )
 from .elementwise import add
-from .joining import require_array
 from .replica_groups import (
     CHANNEL,
     GLOBAL_IDS,

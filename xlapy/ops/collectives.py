@@ -14,6 +14,7 @@ from xlapy.specs import (
     as_int,
     as_ints,
     require,
+    require_array,
     require_shape,
 )
 from xlapy.tensor import Tensor
@@ -32,7 +33,6 @@ from .collective_rules import (
     transpose_all_gather,
 )
 from .forms import part, reshaped
-from .joining import require_array
 from .replica_groups import (
     CHANNEL,
     GLOBAL_IDS,

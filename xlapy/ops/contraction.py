@@ -11,7 +11,15 @@ from typing import Any, Final, final
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
-from xlapy.specs import DYNAMIC, TensorSpec, as_ints, require, require_dtype, require_shape
+from xlapy.specs import (
+    DYNAMIC,
+    TensorSpec,
+    as_ints,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import EnumList, Optional, Struct
@@ -24,7 +32,6 @@ from .dot_algorithm import DotAlgorithm, as_algorithm, as_precision_config, requ
 from .elementwise_kernels import convert as convert_kernel
 from .families import write_composed
 from .forms import converted
-from .joining import require_array
 from .products import compute_dtype, product, product_dtype
 from .rules import Rules
 
@@ -341,7 +348,7 @@ def write_dot_general(writer: Writer, instruction: Any) -> None:
 
 def _read_common(reader: Reader, operation: Any) -> dict[str, Any]:
     spec = reader.result_specs(operation)[0]
-    require_dtype(type(spec) is TensorSpec, "C12", "the result must be an array", spec)
+    require_array(spec, "C12", "the result")
     assert type(spec) is TensorSpec
     return {
         "precision_config": _PRECISION.parse(reader.attribute(operation, "precision_config")),

@@ -12,7 +12,7 @@ import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import ArtifactError
-from xlapy.specs import DYNAMIC, TensorSpec, require, require_dtype, require_shape
+from xlapy.specs import DYNAMIC, TensorSpec, require, require_array, require_dtype, require_shape
 from xlapy.trace.codecs import BOOL_ARRAY, I64, I64_ARRAY, I64_MATRIX, EnumList
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
@@ -22,7 +22,7 @@ from xlapy.trace.stablehlo_reader import Reader
 from .convolution_rules import batch_convolution, convolution_ad
 from .dot_algorithm import require_precision
 from .elementwise_kernels import convert
-from .joining import kernel_pad, padded_size, require_array
+from .joining import kernel_pad, padded_size
 from .products import compute_dtype, product
 
 __all__ = ["ConvolutionDimensionNumbers", "convolution_op", "window_count"]
@@ -521,7 +521,7 @@ def read_window(reader: Reader, operation: Any) -> dict[str, Any]:
         )
     }
     spec = reader.result_specs(operation)[0]
-    require_dtype(type(spec) is TensorSpec, "C26", "the result must be an array", spec)
+    require_array(spec, "C26", "the result")
     assert type(spec) is TensorSpec
     return {
         **read,

@@ -17,6 +17,7 @@ from xlapy.specs import (
     TensorSpec,
     as_axis,
     require,
+    require_array,
     require_dtype,
     require_shape,
 )
@@ -28,7 +29,6 @@ from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
-from .joining import require_array
 from .rules import broadcast_leading, linear, zero, zeros_of
 from .varying import (
     SIZE,

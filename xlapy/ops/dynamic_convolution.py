@@ -14,6 +14,7 @@ from xlapy.specs import (
     as_int,
     as_ints,
     as_items,
+    require_array,
     require_dtype,
     require_shape,
 )
@@ -34,7 +35,6 @@ from .convolution import (
 )
 from .dot_algorithm import as_precision_config
 from .dynamic_movement import number
-from .joining import require_array
 from .varying import (
     batch_composed,
     checked,

@@ -17,6 +17,7 @@ from xlapy.specs import (
     as_int,
     as_ints,
     require,
+    require_array,
     require_dtype,
 )
 from xlapy.tensor import Tensor
@@ -27,7 +28,6 @@ from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo_reader import Reader
 
 from .creation import kernel_iota
-from .joining import require_array
 from .rules import zero
 from .shaping import infer_broadcast_in_dim, kernel_broadcast_in_dim
 from .varying import (

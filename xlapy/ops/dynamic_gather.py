@@ -17,6 +17,7 @@ from xlapy.specs import (
     as_int,
     as_ints,
     require,
+    require_array,
     require_dtype,
     require_shape,
 )
@@ -30,7 +31,6 @@ from xlapy.trace.stablehlo_reader import Reader
 from .contraction import require_numbers
 from .dynamic_movement import number, spread
 from .gather import DIMENSION_NUMBERS, GatherDimensionNumbers, infer_gather, kernel_gather
-from .joining import require_array
 from .varying import (
     SIZE,
     batch_composed,

@@ -14,6 +14,7 @@ import numpy as np
 from xlapy.specs import (
     TensorSpec,
     require,
+    require_array,
     require_dtype,
     require_shape,
 )
@@ -25,7 +26,7 @@ from xlapy.trace.stablehlo_reader import Reader
 
 from .forms import part, reshaped
 from .indexing import kernel_slice, sliced_size
-from .joining import infer_pad, kernel_pad, require_array
+from .joining import infer_pad, kernel_pad
 from .varying import (
     SIZE,
     batch_composed,

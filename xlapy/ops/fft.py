@@ -8,14 +8,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, as_ints, as_word, require, require_dtype, require_shape
+from xlapy.specs import (
+    TensorSpec,
+    as_ints,
+    as_word,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import I64_ARRAY, Enum
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 
-from .joining import require_array
 from .rules import linear, zeros_of
 
 __all__ = ["fft", "fft_op"]

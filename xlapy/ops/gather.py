@@ -8,7 +8,15 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, as_int, as_ints, require, require_dtype, require_shape
+from xlapy.specs import (
+    TensorSpec,
+    as_int,
+    as_ints,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import BOOL, I64_ARRAY, Group, Struct
@@ -16,8 +24,8 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
 
 from .contraction import require_numbers
-from .joining import require_array
 from .rules import linear, zeros_of
+from .scalar_bodies import scalar_operation
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -342,8 +350,6 @@ def transpose_gather(
     indices_are_sorted: bool,
 ) -> Any:
     """Add each slice where it came from."""
-    from .scatter import add_body
-
     room = [n - m for n, m in zip(x.spec.shape, slice_sizes)]
     clamped = clamped_indices(indices, index_vector_dim, start_index_map, room)
     (result,) = bind(
@@ -351,7 +357,7 @@ def transpose_gather(
         zeros_of(x.spec),
         clamped,
         g,
-        update_computation=add_body(x.spec.dtype),
+        update_computation=scalar_operation("add", x.spec.dtype),
         update_window_dims=offset_dims,
         inserted_window_dims=collapsed_slice_dims,
         input_batching_dims=operand_batching_dims,

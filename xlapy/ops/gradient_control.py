@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xlapy.specs import TensorSpec, require_dtype
+from xlapy.specs import TensorSpec, require_array
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
@@ -15,7 +15,7 @@ from .rules import zero
 
 def infer_stop_gradient(x: TensorSpec) -> TensorSpec:
     """I1: an array."""
-    require_dtype(type(x) is TensorSpec, "I1", "the operand must be an array", x)
+    require_array(x, "I1")
     return x
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
+from xlapy.specs import TensorSpec, as_ints, require, require_array, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift, scalar_array
 from xlapy.trace.codecs import I64_ARRAY
@@ -17,8 +17,8 @@ from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.zeros import constant_of
 
-from .joining import require_array
 from .rules import broadcast_leading, linear, zeros_of
+from .scalar_bodies import replacement
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
@@ -412,8 +412,6 @@ def batch_dynamic_update_slice(
     if not any(is_batched[2:]):
         zero = zeros_of(starts[0].spec) if starts else constant_of(TensorSpec((), "s32"), 0)
         return bind(op, x, update, zero, *starts)
-    from .scatter import replace_body
-
     rank = len(starts)
     indices = stacked_starts(starts, is_batched[2:], size)
     # A scatter skips the windows that do not fit, so the clamping is done here. The bounds are
@@ -428,7 +426,7 @@ def batch_dynamic_update_slice(
         x,
         clamped,
         update,
-        update_computation=replace_body(x.spec.dtype),
+        update_computation=replacement(x.spec.dtype),
         update_window_dims=tuple(range(1, rank + 1)),
         inserted_window_dims=(),
         input_batching_dims=(0,),

@@ -14,6 +14,7 @@ from xlapy.specs import (
     as_ints,
     as_items,
     require,
+    require_array,
     require_dtype,
     require_shape,
 )
@@ -25,16 +26,11 @@ from xlapy.trace.op import Hlo, Op, lookup, register
 from xlapy.trace.zeros import constant_of
 
 from .forms import part
+from .reduction import reduce_sum
 from .rules import broadcast_leading, linear, zeros_of
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
-
-
-def require_array(x: Any, label: str, what: str = "the operand") -> None:
-    """The operand must be an array, neither tuple nor token."""
-    if type(x) is not TensorSpec:
-        require_dtype(False, label, f"{what} must be an array", x)
 
 
 # --- Pad ----------------------------------------------------------------------------------------
@@ -124,8 +120,6 @@ def transpose_pad(
     interior_padding: Ints,
 ) -> Any:
     """Pad by the negative, and take every (interior + 1)-th; the rest is the padding value's."""
-    from .reduction import reduce_sum
-
     pad = lookup("pad")
     spec = x.spec
     zero = zeros_of(value.spec)

@@ -7,7 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from xlapy.specs import DYNAMIC, TensorSpec, as_word, require, require_dtype, require_shape
+from xlapy.specs import (
+    DYNAMIC,
+    TensorSpec,
+    as_word,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import BOOL, Enum
@@ -15,7 +23,6 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
 
 from .contraction import operands_of
-from .joining import require_array
 from .matrix_rules import (
     batch_triangular_solve,
     jvp_cholesky,

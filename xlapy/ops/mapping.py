@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from xlapy.errors import UnsupportedOpError
-from xlapy.specs import TensorSpec, as_ints, as_items, require, require_dtype, require_shape
+from xlapy.specs import (
+    TensorSpec,
+    as_ints,
+    as_items,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import jvp_computation, vjp_computation
 from xlapy.trace.builder import lift
@@ -18,7 +26,6 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.simplify import eliminate_dead
 
-from .joining import require_array
 from .regions import listed, require_computation
 from .rules import broadcast_leading
 from .scalar_bodies import applied, on_arrays, scalar_body

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlapy.dtypes import as_dtype
 from xlapy.errors import DTypeError, shown
-from xlapy.specs import TensorSpec, as_axis, require, require_dtype, require_shape
+from xlapy.specs import TensorSpec, as_axis, require, require_array, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import jvp_computation
 from xlapy.trace.builder import lift, trace
@@ -21,7 +21,6 @@ from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
 
 from .forms import converted
-from .joining import require_array
 from .reduction import reduce_sum
 from .rules import Rules, broadcast_leading, constant_like, zeros_like
 from .window_rules import vjp_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlapy.dtypes import as_dtype
 from xlapy.errors import ConstraintError
-from xlapy.specs import Spec, TensorSpec, require, require_dtype, require_shape
+from xlapy.specs import Spec, TensorSpec, require, require_array, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.batching import broadcast_leading
 from xlapy.trace.builder import as_computation, lift
@@ -25,7 +25,7 @@ from xlapy.trace.zeros import zeros_of
 from .collective_rules import constant
 from .custom import register_target_reader
 from .forms import converted, reshaped
-from .joining import require_array
+from .reduction import reduce_sum
 from .replica_groups import (
     REPLICA_GROUPS,
     Groups,
@@ -246,8 +246,6 @@ def transpose_ragged_all_to_all(
         ragged_all_to_all_op, c, empty, landed, arrivals, homes, sizes, replica_groups=replica_groups,
         channel_id=channel_id,
     )  # fmt: skip
-    from .reduction import reduce_sum
-
     of_input = reduce_sum(reshaped(back, (count, length, *spec.shape[1:])), 0)
     # What was overwritten has no influence.
     rows = output.spec.shape[0]

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
+from xlapy.specs import TensorSpec, as_ints, require, require_array, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import EnumList, Struct
@@ -29,7 +29,6 @@ from .contraction import (
 from .dot_algorithm import as_precision_config
 from .families import write_composed
 from .forms import converted, part, reshaped
-from .joining import require_array
 from .ragged_dot_rules import (
     DOT_DIMENSIONS,
     batch_ragged_dot,
@@ -328,7 +327,7 @@ def write_ragged_dot(writer: Writer, instruction: Any) -> None:
 def read_ragged_dot(reader: Reader, operation: Any) -> Any:
     """The preferred type stands in the result's type."""
     spec = reader.result_specs(operation)[0]
-    require_dtype(type(spec) is TensorSpec, "C12", "the result must be an array", spec)
+    require_array(spec, "C12", "the result")
     assert type(spec) is TensorSpec
     return bind(
         ragged_dot_op,

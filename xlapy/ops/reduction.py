@@ -17,6 +17,7 @@ from xlapy.specs import (
     as_axis,
     as_ints,
     require,
+    require_array,
     require_dtype,
     require_shape,
 )
@@ -30,7 +31,6 @@ from xlapy.trace.stablehlo_reader import Reader
 from xlapy.trace.zeros import constant_of, shared_constant
 
 from .bit_kernels import NARROW_INT_BITS
-from .joining import require_array
 from .reduction_rules import batch_reduce, reduce_derivatives, tree
 from .rules import body_name
 from .scalar_bodies import in_types_of, on_arrays, require_fold, scalar_body, scalar_operation

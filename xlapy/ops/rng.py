@@ -11,7 +11,15 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
-from xlapy.specs import TensorSpec, as_shape, as_word, require, require_dtype, require_shape
+from xlapy.specs import (
+    TensorSpec,
+    as_shape,
+    as_word,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation, lift
 from xlapy.trace.codecs import Enum
@@ -22,7 +30,6 @@ from xlapy.trace.stablehlo_reader import Reader
 
 from .bit_generators import philox_bits, three_fry_bits
 from .bit_kernels import bitcast_convert
-from .joining import require_array
 from .rules import broadcast_leading, zero
 from .varying import known_values
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.dtypes import DType
-from xlapy.specs import TensorSpec, require, require_dtype
+from xlapy.specs import TensorSpec, require, require_array, require_dtype
 from xlapy.trace.batching import batch_computation, replay_batched
 from xlapy.trace.builder import as_computation
 from xlapy.trace.computation import Computation
@@ -159,11 +159,21 @@ def scalar_operation(name: str, dtype: DType) -> Computation:
     return found
 
 
+def replacement(dtype: DType) -> Computation:
+    """The computation that gives the second of two scalars, as a scatter does that replaces."""
+    found = _operations.get(("", dtype))
+    if found is None:
+        scalar = TensorSpec((), dtype)
+        found = as_computation(lambda old, new: new, [scalar, scalar], name="replace", shared=True)
+        _operations["", dtype] = found
+    return found
+
+
 def scalar_body(body: Any, operands: Sequence[Any], what: str, copies: int = 2) -> Computation:
     """A computation from what a user gave: of as many scalars as there are operands, `copies` times over."""
     if type(body) is Computation:
         return body
     for x in operands:
-        require_dtype(type(x.spec) is TensorSpec, "I1", "an operand must be an array", x.spec)
+        require_array(x.spec, "I1", "an operand")
     scalars = [TensorSpec((), x.spec.dtype) for x in operands]
     return as_computation(body, scalars * copies, name=what, what=what)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
-from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
+from xlapy.specs import TensorSpec, as_ints, require_array, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation, lift
 from xlapy.trace.codecs import quote
@@ -24,7 +24,6 @@ from .dot_algorithm import as_precision_config
 from .elementwise_kernels import convert
 from .forms import converted
 from .internal import by_decomposition
-from .joining import require_array
 from .products import compute_dtype, product_dtype
 from .rules import broadcast_leading
 
@@ -321,7 +320,7 @@ def scaled_dot(
 
 def _ones(x: Tensor, contracting: Ints) -> Any:
     """Scales that change nothing, one for each place in the other dimensions."""
-    require(type(x.spec) is TensorSpec, "I1", "the operand must be an array", x.spec)
+    require_array(x.spec, "I1")
     shape = tuple([1 if d in contracting else n for d, n in enumerate(x.shape)])
     one = np.ones((), as_dtype("f8e8m0fnu").numpy)
     return bind(lookup("constant"), value=np.broadcast_to(one, shape))

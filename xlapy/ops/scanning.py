@@ -8,7 +8,8 @@ from typing import Any, Final, final
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.specs import TensorSpec, as_axis, require, require_dtype, require_shape
+from xlapy.specs import TensorSpec, as_axis, require, require_array, require_dtype, require_shape
+from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import jvp_computation, vjp_computation
 from xlapy.trace.batching import batch_computation
 from xlapy.trace.builder import as_computation, lift
@@ -23,7 +24,6 @@ from xlapy.trace.stablehlo_reader import Reader
 
 from .branch_rules import Fused
 from .forms import permuted
-from .joining import require_array
 from .regions import as_list, listed, rearranged, require_computation, traced_with_captures
 from .rules import broadcast_leading, zeros_like, zeros_of
 
@@ -578,8 +578,6 @@ def scan(
 
 def _is_several(inputs: Any) -> bool:
     """Whether a sequence is of arrays, rather than an array written out."""
-    from xlapy.tensor import Tensor
-
     return isinstance(inputs, list | tuple) and any(
         isinstance(x, Tensor | np.ndarray) for x in inputs
     )

@@ -10,16 +10,23 @@ from typing import Any, Final, final
 import numpy as np
 
 from xlapy.dtypes import DType
-from xlapy.specs import TensorSpec, as_int, as_ints, require, require_dtype, require_shape
+from xlapy.specs import (
+    TensorSpec,
+    as_int,
+    as_ints,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation, lift
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Op, lookup, register
+from xlapy.trace.op import Op, register
 
 from .contraction import require_numbers
 from .gather import combine, is_unique, require_batching, start_vectors, widened, within
-from .joining import require_array
 from .rules import body_name, broadcast_leading
 from .scalar_bodies import on_arrays
 from .scatter_rules import scatter_derivatives
@@ -27,31 +34,6 @@ from .scatter_text import SCATTER_HLO, in_types_of
 
 Array = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
-
-# --- the computations that are known --------------------------------------------------------------
-
-
-def second(old: Any, new: Any) -> Any:
-    """What replaces: the update."""
-    return new
-
-
-def replace_body(dtype: DType) -> Computation:
-    """The computation of a scatter that replaces."""
-    scalar = TensorSpec((), dtype)
-    return as_computation(second, [scalar, scalar], name="replace")
-
-
-def add_two(old: Any, new: Any) -> Any:
-    """What accumulates: the sum."""
-    return bind(lookup("add"), old, new)
-
-
-def add_body(dtype: DType) -> Computation:
-    """The computation of a scatter that accumulates."""
-    scalar = TensorSpec((), dtype)
-    return as_computation(add_two, [scalar, scalar], name="add")
-
 
 # --- checks ---------------------------------------------------------------------------------------
 

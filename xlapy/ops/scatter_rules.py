@@ -11,15 +11,18 @@ from xlapy.errors import NotDifferentiableError
 from xlapy.specs import TensorSpec
 from xlapy.trace.autodiff import has_tangent, jvp_computation, vjp_computation
 from xlapy.trace.batching import batch_computation
+from xlapy.trace.builder import as_computation
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
 
+from .elementwise import and_
 from .forms import converted, reshaped
 from .gather import index_bounds
 from .rules import Rules, by_body, constant_like, zeros_like, zeros_of
+from .scalar_bodies import replacement, scalar_operation
 
 Params = Mapping[str, Any]
 
@@ -71,10 +74,6 @@ def is_inside(x: TensorSpec, indices: Any, update: TensorSpec, params: Params) -
         bind(compare, indices, high, comparison_direction="LE", compare_type=kind),
     )
     if vector < indices.spec.rank:
-        from xlapy.trace.builder import as_computation
-
-        from .elementwise import and_
-
         scalar = TensorSpec((), "pred")
         true = bind(lookup("constant"), value=np.array(True))
         body = as_computation(and_, [scalar, scalar])
@@ -91,18 +90,6 @@ def scattered(
         params = {**params, "update_computation": body}
     (result,) = bind(lookup("scatter"), x, indices, update, **params)
     return result
-
-
-def _add(dtype: Any) -> Computation:
-    from .scatter import add_body
-
-    return add_body(dtype)
-
-
-def _replace(dtype: Any) -> Computation:
-    from .scatter import replace_body
-
-    return replace_body(dtype)
 
 
 def _mul(a: Any, b: Any) -> Any:
@@ -194,7 +181,7 @@ def vjp_second(
     """Zero where an update came to stand; of several updates, the one that stayed gets the cotangent."""
     one = _One(operands, outs, params)
     (g,) = cotangents
-    body = _replace(g.spec.dtype)
+    body = replacement(g.spec.dtype)
     gx = one.scattered(g, zeros_like(one.update), body)
     if params["unique_indices"]:
         stayed = one.inside()
@@ -205,7 +192,7 @@ def vjp_second(
         count = bind(lookup("iota"), shape=(spec.size,), dtype=number, iota_dimension=0)
         count = bind(lookup("add"), count, constant_like(count, 1))
         numbers = bind(lookup("reshape"), count, shape=spec.shape)
-        left = one.scattered(zeros_of(one.x.spec.with_dtype(number)), numbers, _replace(number))
+        left = one.scattered(zeros_of(one.x.spec.with_dtype(number)), numbers, replacement(number))
         stayed = _equal(one.windows(left), numbers)
     return one.cotangents(gx, _select(stayed, one.windows(g)))
 
@@ -252,8 +239,6 @@ def other_factors(one: _One) -> Any:
 
 
 def _ascending(dtype: Any) -> Computation:
-    from xlapy.trace.builder import as_computation
-
     scalar = TensorSpec((), dtype)
 
     def compare_first(a: Any, b: Any, c: Any, d: Any) -> Any:
@@ -318,7 +303,9 @@ def jvp_mul(
     tx, tu = one.tangents(tangents)
     total = zeros_like(one.x) if tx is None else one.scattered(tx, one.update)
     if tu is not None:
-        total = one.scattered(total, _mul(tu, other_factors(one)), _add(total.spec.dtype))
+        total = one.scattered(
+            total, _mul(tu, other_factors(one)), scalar_operation("add", total.spec.dtype)
+        )
     return (total,)
 
 
@@ -342,7 +329,7 @@ def _shares(one: _One, out: Any) -> tuple[Any, Any, Any]:
     dtype = out.spec.dtype
     number = bind(lookup("select"), x_attains, constant_like(one.x, 1), zeros_like(one.x))
     ones = bind(lookup("select"), u_attains, constant_like(one.update, 1), zeros_like(one.update))
-    return x_attains, u_attains, one.scattered(number, ones, _add(dtype))
+    return x_attains, u_attains, one.scattered(number, ones, scalar_operation("add", dtype))
 
 
 def jvp_extreme(
@@ -354,7 +341,9 @@ def jvp_extreme(
     x_attains, u_attains, number = _shares(one, outs[0])
     total = zeros_like(one.x) if tx is None else _select(x_attains, tx)
     if tu is not None:
-        total = one.scattered(total, _select(u_attains, tu), _add(total.spec.dtype))
+        total = one.scattered(
+            total, _select(u_attains, tu), scalar_operation("add", total.spec.dtype)
+        )
     return (bind(lookup("div"), total, _at_least_one(number)),)
 
 
@@ -439,7 +428,7 @@ def jvp_any(
         arguments = [*at[:count], *updates, *at[count:], *tu]
         new = _as(inline(forward, _flat(arguments))[count:], like)
         made = (
-            scattered(t, indices, n, params, _replace(t.spec.dtype))
+            scattered(t, indices, n, params, replacement(t.spec.dtype))
             for t, n in zip(tx, new, strict=True)
         )
         return [next(made) if a else None for a in active]
@@ -494,7 +483,7 @@ def vjp_any(
     inside = is_inside(inputs[0].spec, indices, like, params)
     which = [i for i, a in enumerate(active) if a]
     for i, g, of_x, of_u in zip(which, given, new[: len(which)], new[len(which) :], strict=True):
-        replaced = scattered(g, indices, of_x, params, _replace(g.spec.dtype))
+        replaced = scattered(g, indices, of_x, params, replacement(g.spec.dtype))
         gx[i] = _converted(replaced, types[i])
         gu[i] = _converted(_select(inside, of_u), types[i])
     return [*gx, None, *gu]

@@ -18,6 +18,7 @@ from xlapy.specs import (
     as_shape,
     parse_spec,
     require,
+    require_array,
     require_dtype,
     require_shape,
 )
@@ -29,7 +30,7 @@ from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
-from .joining import require_array
+from .reduction import reduce_sum
 from .rules import linear
 
 Array = np.ndarray[Any, Any]
@@ -89,8 +90,6 @@ def kernel_broadcast_in_dim(
 
 def transpose_broadcast_in_dim(g: Any, x: Any, *, shape: Ints, broadcast_dimensions: Ints) -> Any:
     """Sum over what was repeated."""
-    from .reduction import reduce_sum
-
     summed, inverse, stretched = _repeated(x.spec.shape, shape, broadcast_dimensions)
     if summed:
         g = reduce_sum(g, summed)
@@ -147,7 +146,7 @@ def read_broadcast_in_dim(reader: Reader, operation: Any) -> Any:
 def _result_shape(reader: Reader, operation: Any) -> Ints:
     """The shape of an operation's declared result."""
     spec = reader.result_specs(operation)[0]
-    require_dtype(type(spec) is TensorSpec, "C1", "the result must be an array", spec)
+    require_array(spec, "C1", "the result")
     assert type(spec) is TensorSpec
     return spec.shape
 

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.specs import DYNAMIC, TensorSpec, as_int, require, require_dtype, require_shape
+from xlapy.specs import (
+    DYNAMIC,
+    TensorSpec,
+    as_int,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation, lift
 from xlapy.trace.codecs import BOOL, I64, Optional
@@ -19,7 +27,6 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .bit_kernels import NARROW_INT_BITS, total_order_key
-from .joining import require_array
 from .regions import as_list, listed, rearranged, require_computation
 from .rules import Rules, broadcast_leading, zeros_like
 from .scalar_bodies import on_arrays, scalar_operation

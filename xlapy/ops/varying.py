@@ -9,7 +9,15 @@ import numpy as np
 
 from xlapy.dtypes import as_dtype
 from xlapy.errors import UnsupportedOpError
-from xlapy.specs import DYNAMIC, TensorSpec, as_shape, require, require_dtype, require_shape
+from xlapy.specs import (
+    DYNAMIC,
+    TensorSpec,
+    as_shape,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import has_tangent, jvp_computation
 from xlapy.trace.batching import replay_batched
@@ -22,7 +30,6 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .forms import part, reshaped
-from .joining import require_array
 from .rules import Rules, broadcast_leading, vjp_through, zeros_like
 
 Ints = tuple[int, ...]
@@ -214,7 +221,7 @@ def derivatives_of_composition(name: str) -> Rules:
 def read_result(reader: Reader, operation: Any) -> TensorSpec:
     """The declared result, where operands do not say it."""
     spec = reader.result_specs(operation)[0]
-    require_dtype(type(spec) is TensorSpec, "X1", "the result must be an array", spec)
+    require_array(spec, "X1", "the result")
     assert type(spec) is TensorSpec
     return spec
 

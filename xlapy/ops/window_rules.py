@@ -14,6 +14,7 @@ from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.zeros import constant_of
 
+from .reduction import identity
 from .reduction_rules import (
     batch_fold,
     jvp_by_body,
@@ -132,8 +133,6 @@ def vjp_extreme(x: Any, cotangent: Any, window: Window, name: str) -> Any:
     spec, dtype = x.spec, x.spec.dtype
     if 0 in cotangent.spec.shape or 0 in spec.shape:
         return zeros_like(x)
-    from .reduction import identity
-
     explicit = any(d != 1 for d in window.base_dilations) or any(
         n < 0 for n in (*window.low, *window.high)
     )

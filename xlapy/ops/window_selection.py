@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.dtypes import as_dtype
-from xlapy.specs import DYNAMIC, TensorSpec, require, require_dtype, require_shape
+from xlapy.specs import DYNAMIC, TensorSpec, require, require_array, require_dtype, require_shape
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import jvp_computation
 from xlapy.trace.builder import as_computation, lift, trace
@@ -21,7 +21,6 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .families import write_composed
-from .joining import require_array
 from .reduction_rules import refuse_init
 from .regions import listed, require_computation
 from .rules import body_name, broadcast_leading, zeros_like

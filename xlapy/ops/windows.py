@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, require, require_dtype
+from xlapy.specs import TensorSpec, require, require_array
 from xlapy.trace.codecs import I64_ARRAY
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
@@ -255,7 +255,7 @@ def reduce_window(
     inputs, inits, several = together(operands, init_values)
     body = scalar_body(computation, inputs, "computation")
     spec = inputs[0].spec
-    require_dtype(type(spec) is TensorSpec, "I1", "each input must be an array", spec)
+    require_array(spec, "I1", "each input")
     assert type(spec) is TensorSpec
     window = as_window(
         spec.shape, window_dimensions, window_strides, padding, base_dilations, window_dilations
