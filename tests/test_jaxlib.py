@@ -455,6 +455,24 @@ def test_what_a_callback_returns_is_checked(
         use()
 
 
+@pytest.mark.parametrize("text", ["no", "two\nlines", "  indented"])
+def test_a_failing_callback_is_told_of_without_its_traceback(
+    client: Any, device: Any, text: str
+) -> None:
+    def fail(x: Any) -> Any:
+        try:
+            raise KeyError("first")
+        except KeyError as error:
+            raise ValueError(text) from error
+
+    run = runner(
+        client, CALLBACK, ((4,), "f4"), host_callbacks=[_jaxlib.make_callback(fail, [((4,), F32)])]
+    )
+    with pytest.raises(BackendError) as caught:
+        _jaxlib.block_until_ready(run([_jaxlib.put(np.ones(4, F32), device)]))
+    assert caught.value.args == (f"a host callback must not fail; got ValueError: {text} [X1]",)
+
+
 def test_lapack_is_there(client: Any, device: Any) -> None:
     names = _jaxlib.register_lapack()
     assert "lapack_spotrf_ffi" in names

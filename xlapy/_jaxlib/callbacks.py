@@ -66,7 +66,7 @@ def make_callback(
         if found != expected:
             raise TypeError(
                 f"a host callback must return what the program expects, {listed(expected)}; got "
-                f"{listed(found)} [X1]"
+                f"{listed(found)}"
             )
         # XLA copies raw memory, whatever the strides.
         return tuple(np.asarray(a, order="C") for a in made)

@@ -23,6 +23,9 @@ Signature: TypeAlias = tuple[tuple[int, ...], np.dtype[Any]]
 _NO_TARGET: Final = re.compile(
     r"No (?:registered implementation for (?:un)?typed custom call to|FFI handler registered for) (\S+)"
 )
+# What jaxlib says of a Python function that raises an exception.
+_CALLBACK: Final = "CpuCallback error calling callback"
+_TRACEBACK: Final = "Traceback (most recent call last):"
 
 
 def listed(signatures: Sequence[Signature]) -> str:
@@ -39,4 +42,13 @@ def fail(error: Exception, what: str) -> NoReturn:
             f"custom_call: XLA must have a handler of the target; got {shown(missing[1])}; give it one with"
             " ops.register_custom_call(name, handler=...) [X5]"
         ) from None
+    if _CALLBACK in text:
+        raise BackendError(f"a host callback must not fail; got {_raised(text)} [X1]") from None
     raise BackendError(f"{what}; got {text} [X5]") from None
+
+
+def _raised(text: str) -> str:
+    """The exception in a text that ends with Python's traceback of it."""
+    lines = text.rpartition(_TRACEBACK)[2].split("\n")
+    first = next((i for i, line in enumerate(lines) if line and not line.startswith(" ")), 0)
+    return "\n".join(lines[first:])
