@@ -294,10 +294,11 @@ def _recorded(function: Callable[..., Any], args: tuple[Any, ...], static: dict[
         result = function(*args, **static)
     except XlapyError as error:
         raise annotate(error, function.__name__, _described(args)) from None
-    for x in args:
-        if result is x and type(x) is Tensor:
-            # Assigning to the result's elements must not change an operand.
-            return Tensor(x.placed, x.payload)
+    if type(result) is Tensor:
+        for x in args:
+            if result is x or (type(x) is list and any(y is result for y in x)):
+                # Assigning to the result's elements must not change an operand.
+                return Tensor(result.placed, result.payload)
     return result
 
 

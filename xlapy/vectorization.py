@@ -11,7 +11,7 @@ import numpy as np
 from xlapy import tree
 from xlapy.differentiation import _in_one_program, _tensor
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError, shown
-from xlapy.numpy.promotion import is_weak
+from xlapy.numpy.promotion import as_tensor, is_weak
 from xlapy.source import hide_library_frames
 from xlapy.specs import TokenSpec, as_axis
 from xlapy.tensor import Tensor
@@ -112,7 +112,7 @@ def _to_front(x: Tensor, axis: int) -> Any:
 def _from_front(x: Tensor, axis: int) -> Any:
     position = as_axis(axis, x.ndim)
     if position == 0:
-        return x
+        return Tensor(x.placed, x.payload)  # an argument itself perhaps
     order = (*range(1, position + 1), 0, *range(position + 1, x.ndim))
     return bind(lookup("transpose"), x, permutation=order)
 
@@ -186,7 +186,7 @@ def _vectorize(
                 raise DTypeError(
                     f"{name}: a result that varies must have an axis in out_axes; got None for {x.spec} [X5]"
                 )
-            finished.append(x)
+            finished.append(as_tensor(x) if is_weak(x) else Tensor(x.placed, x.payload))
             continue
         if not b:
             x = broadcast_leading(x, size)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from agreement import BACKENDS
+from agreement import BACKENDS, check
 
 import xlapy
 from xlapy.errors import DTypeError, OutOfRangeError, ShapeError, TracingError
@@ -293,3 +295,64 @@ def test_the_explicit_builder() -> None:
     with pytest.raises(TracingError, match="argument"):
         p[0] = 1.0
     assert len(b.build(z).results) == 1
+
+
+#: what may give the elements of its operand as they are
+SAME: dict[str, Callable[[Any], Any]] = {
+    "positive": xlapy.positive,
+    "asarray": xlapy.asarray,
+    "reshape": lambda x: x.reshape(x.shape),
+    "ravel": xlapy.ravel,
+    "transpose": lambda x: x.T,
+    "real": lambda x: x.real,
+    "astype": lambda x: x.astype(x.dtype),
+    "atleast_1d": xlapy.atleast_1d,
+    "broadcast_to": lambda x: xlapy.broadcast_to(x, x.shape),
+    "broadcast_arrays": lambda x: xlapy.broadcast_arrays(x, x)[1],
+    "clip": xlapy.clip,
+    "flip": lambda x: xlapy.flip(x, axis=()),
+    "roll": lambda x: xlapy.roll(x, 0),
+    "pad": lambda x: xlapy.pad(x, 0, mode="wrap"),
+    "split": lambda x: xlapy.split(x, 1)[0],
+    "concatenate": lambda x: xlapy.concatenate([x]),
+    "einsum": lambda x: xlapy.einsum("i->i", x),
+    "squeeze": xlapy.squeeze,
+    "tile": lambda x: xlapy.tile(x, 1),
+    "repeat": lambda x: xlapy.repeat(x, 1),
+    "max": lambda x: xlapy.max(x, axis=()),
+    "sum": lambda x: xlapy.sum(x, axis=()),
+    "diff": lambda x: xlapy.diff(x, n=0),
+    "where": lambda x: xlapy.where(True, x, x),
+    "meshgrid": lambda x: xlapy.meshgrid(x)[0],
+    "stop_gradient": xlapy.stop_gradient,
+    "index": lambda x: x[...],
+    "slice": lambda x: x[:],
+    "get": lambda x: x.at[:].get(),
+    "convert": lambda x: xlapy.ops.convert(x, x.dtype),
+    "collapse": lambda x: xlapy.ops.collapse(x, (0,)),
+    "vmap": xlapy.vmap(lambda x: x),
+    "vmap of nothing": lambda x: xlapy.vmap(lambda a, b: b, (0, None), None)(x, x),
+    "cond": lambda x: xlapy.cond(True, lambda x: x, lambda x: x, x),
+    "compile": xlapy.compile(lambda x: x),
+    "fori_loop": lambda x: xlapy.fori_loop(0, 0, lambda i, x: x, x),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_an_assignment_changes_one_handle(name: str) -> None:
+    def operand_after(x: Any) -> Any:
+        y = x * 1
+        SAME[name](y)[0] = 9.0
+        return y
+
+    def result_after(x: Any) -> Any:
+        y = x * 1
+        same = SAME[name](y)
+        y[0] = 9.0
+        return same
+
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    for function in (operand_after, result_after):
+        check(function, x, x)

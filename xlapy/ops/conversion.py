@@ -17,7 +17,7 @@ from xlapy.trace.stablehlo_reader import Reader
 
 from . import elementwise_kernels as kernels
 from .bit_compositions import bits_of_parts, from_bits, to_bits
-from .families import INEXACT, document, unary, write_composed
+from .families import INEXACT, document, is_weak, unary, write_composed
 from .rules import batch_elementwise, constant_like, linear, zero
 
 
@@ -113,8 +113,8 @@ def convert_element_type(operand: Any, new_element_type: Any) -> Tensor:
     """
     dtype = _element_type("convert_element_type", new_element_type)
     x = operand if type(operand) is Tensor else lift(operand)
-    if x.placed.spec.__class__ is TensorSpec and x.dtype is dtype:
-        return x
+    if x.placed.spec.__class__ is TensorSpec and x.dtype is dtype and not is_weak(x):
+        return Tensor(x.placed, x.payload)  # assigning to its elements must not change the operand
     result: Tensor = bind(convert_element_type_op, x, dtype=dtype)
     return result
 

@@ -296,14 +296,15 @@ def _splat(spec: TensorSpec, x: Any, kind: str) -> Any:
 
 def settle_weak(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """A parameter that stands for a Python scalar takes the element type of what it meets."""
-    if _is_weak(x) and not _is_weak(y):
+    if is_weak(x) and not is_weak(y):
         return _converted(x, y.dtype), y
-    if _is_weak(y) and not _is_weak(x):
+    if is_weak(y) and not is_weak(x):
         return x, _converted(y, x.dtype)
     return x, y
 
 
-def _is_weak(x: Tensor) -> bool:
+def is_weak(x: Tensor) -> bool:
+    """Whether a traced tensor stands for a Python scalar."""
     value: Any = x.payload
     return type(value) is Value and value.scope is not None and value in value.scope.builder.weak
 

@@ -416,7 +416,7 @@ def collapse(operand: Any, dimensions: int | Sequence[int]) -> Tensor:
         dims,
     )
     if len(dims) < 2:
-        return x
+        return Tensor(x.placed, x.payload)  # assigning to its elements must not change the operand
     merged = math.prod(shape[d] for d in dims)
     result: Tensor = bind(reshape_op, x, shape=(*shape[: dims[0]], merged, *shape[dims[-1] + 1 :]))
     return result
