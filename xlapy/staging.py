@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from xlapy import tree
+from xlapy import rounding, tree
 from xlapy.backends.eager import common_placement, compile_checked, put
 from xlapy.backends.registry import current_backend
 from xlapy.dtypes import as_dtype, python_scalar
@@ -175,7 +175,7 @@ def scalar_on_host(x: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
             x = float(x)
         except OverflowError:
             x = float("-inf") if x < 0 else float("inf")
-    return np.asarray(x).astype(dtype)
+    return rounding.astype(np.asarray(x), dtype)
 
 
 def scalar_class(x: Any) -> tuple[Any, np.dtype[Any]]:

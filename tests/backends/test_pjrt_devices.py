@@ -478,7 +478,9 @@ def test_an_argument_that_could_not_be_computed_is_an_error(backend: Pjrt) -> No
             (failed,) = second.execute(first.execute([square]))
             break
     for _ in range(2):
-        with pytest.raises(BackendError, match="host callback must not fail; got ValueError: too late"):
+        with pytest.raises(
+            BackendError, match="host callback must not fail; got ValueError: too late"
+        ):
             executable.execute([[failed, *x[1:]]])
     assert values(backend, executable.execute([x])) == [[[6, 60]] * 4]
 

@@ -8,7 +8,17 @@ import ml_dtypes
 import numpy as np
 
 from cases import ErrorCase, OpCase, body, until
-from cases.values import FLOATS, INTEGERS, NARROW, POWERS, edges, floats, numpy_dtype, subnormals
+from cases.values import (
+    FLOATS,
+    INTEGERS,
+    NARROW,
+    POWERS,
+    beside_ties,
+    edges,
+    floats,
+    numpy_dtype,
+    subnormals,
+)
 from xlapy import ops
 from xlapy.dtypes import as_dtype
 
@@ -180,6 +190,17 @@ CASES.append(
         {"dtype": as_dtype("pred")}, order=0, tol=0.0, name="subnormal_c64_pred",
     )
 )  # fmt: skip
+
+# Next to a tie, by less than f32 has: on the way by f32 they would lose what they differ by, and be rounded again.
+CASES += [
+    OpCase(
+        "convert_element_type", [beside_ties(d, source)], {"dtype": as_dtype(d)}, order=0, tol=0.0,
+        name=f"beside_ties_{source}_{d}",
+    )
+    for source, made in (("f64", ("bf16", "f16", "f4e2m1fn", *NARROW)), ("s32", ("bf16",)), ("s64", ("bf16",)),
+                         ("u32", ("bf16",)), ("u64", ("bf16",)))
+    for d in made
+]  # fmt: skip
 
 ERRORS = [
     ErrorCase("convert_element_type", ["token[]"], TO_F32, "I1", "must be an array"),

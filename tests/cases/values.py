@@ -40,6 +40,23 @@ def subnormals(dtype: str) -> Array:
     return np.array([*some, *[-x for x in some], np.nan]).astype(numpy_dtype(dtype))
 
 
+def beside_ties(dtype: str, source: str) -> Array:
+    """Numbers of a wide type halfway between two neighbours of a narrow float type, and beside them."""
+    bits = int(ml_dtypes.finfo(numpy_dtype(dtype)).nmant)
+    if source == "f64":
+        ties = np.array([1 + (2 * i + 1) * 2.0 ** -(bits + 1) for i in range(min(4, 1 << bits))])
+        some = np.concatenate([ties, ties + 2.0**-40, ties - 2.0**-40])
+        return np.concatenate([some, -some])
+    width = np.dtype(numpy_dtype(source)).itemsize * 8 - (source[0] == "s")
+    ties = [
+        ((1 << (bits + 1)) + 2 * i + 1) << (width - bits - 2 - j) for i in range(3) for j in (0, 2)
+    ]
+    found = [tie + off for tie in ties for off in (-1, 0, 1)]
+    return np.array(
+        [*found, *([-x for x in found] if source[0] == "s" else [])], numpy_dtype(source)
+    )
+
+
 def extremes(dtype: str) -> Array:
     """What few floats have: the largest and the least numbers of a type, the last bit, signs of zero."""
     info = ml_dtypes.finfo(numpy_dtype(dtype))

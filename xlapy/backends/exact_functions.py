@@ -4,7 +4,8 @@ Functions of complex numbers it takes as differences of exponentials, which lose
 real there. Of Hurwitz's zeta function and of polygamma it adds up the first nine terms and takes the others for those
 right of zero, which they are not where the argument is less than that. And the logarithm of a power, x^y, is y log|x|
 there, even if there is no such power. Bits that are read as others, and these as others again, it reads in one step,
-which gives another shape; and the bits of constants in parts of less than a byte it reads wrong.
+which gives another shape; and the bits of constants in parts of less than a byte it reads wrong. Wide numbers it takes
+to narrow floats by way of f32, so that what lies next to a tie is rounded twice.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def composition(instruction: Instruction) -> Callable[..., Any] | None:
         dtype = instruction.params["dtype"]
         plain = not {dtype.kind, spec.dtype.kind} & {"bool", "complex"} and spec.is_static
         return _packed if plain and dtype.bits < min(8, spec.dtype.bits) else None
+    if kind == "wide":
+        return _rounding(spec.dtype, instruction.params["dtype"]) if spec.is_static else None
     if kind is None or spec.dtype.kind != kind:
         return None
     return _COMPOSED[instruction.op.name]
@@ -241,6 +244,52 @@ def _packed(x: Any, *, dtype: DType) -> Any:
     return made if dtype is made.spec.dtype else _call("bitcast_convert_type", made, dtype=dtype)
 
 
+# --- rounding ---------------------------------------------------------------------------------------------------------
+
+#: bits that f64 can do without before it becomes a float of 16 bits or fewer, and those that f64 has no place for
+_LOST: Final = (1 << 38) - 1
+_LOST_OF_INTEGERS: Final = (1 << 11) - 1
+_EXACT: Final = 1 << 53
+
+
+def _rounding(given: DType, made: DType) -> Callable[..., Any] | None:
+    """A conversion that rounds once; None for those that do.
+
+    f8e8m0fnu is left to `xlapy.backends.subnormals`, and numbers with more bits than f32 are infinite as f16.
+    """
+    if given.real_part.name == "f64":
+        return _round_once if made.name in ("f16", "bf16") else None
+    return _round_once if given.integer and given.bits >= 32 and made.name == "bf16" else None
+
+
+def _round_once(x: Any, *, dtype: DType) -> Any:
+    """By way of fewer bits, the last one set if others were lost: such a number rounds as the whole one does."""
+    if x.spec.dtype.kind == "complex":
+        x = _call("real", x)
+    if x.spec.dtype.bits == 64 and x.spec.dtype.integer:
+        x = _for_f64(x)
+    wide = _call("convert_element_type", x, dtype=as_dtype("f64"))
+    bits = _call("bitcast_convert_type", wide, dtype=as_dtype("u64"))
+    odd = _call("bitcast_convert_type", _to_odd(bits, _LOST), dtype=as_dtype("f64"))
+    return _call("convert_element_type", odd, dtype=dtype)
+
+
+def _to_odd(bits: Any, lost: int) -> Any:
+    low = _number(bits, lost)
+    carried = _call("add", _call("and", bits, low), low)
+    return _call("and", _call("or", bits, carried), _call("not", low))
+
+
+def _for_f64(x: Any) -> Any:
+    """Integers of 64 bits, those beyond the 53 that f64 has rounded to odd."""
+    bits = _call("bitcast_convert_type", x, dtype=as_dtype("u64"))
+    signed = x.spec.dtype.kind == "int"
+    reach = _call("add", bits, _number(bits, _EXACT)) if signed else bits
+    few = _number(bits, 2 * _EXACT if signed else _EXACT)
+    exact = _call("compare", reach, few, comparison_direction="LE", compare_type="UNSIGNED")
+    return _call("select", exact, x, _to_odd(x, _LOST_OF_INTEGERS))
+
+
 _COMPOSED: Final[Mapping[str, Callable[..., Any]]] = {
     "sin": _sin, "cos": _cos, "sinh": _sinh, "cosh": _cosh, "expm1": _expm1, "zeta": _in_f32(_zeta),
     "polygamma": _in_f32(_polygamma),
@@ -250,4 +299,5 @@ _KINDS: Final = {
     **dict.fromkeys(("sin", "cos", "sinh", "cosh", "expm1"), "complex"),
     **dict.fromkeys(("zeta", "polygamma"), "float"),
     "bitcast_convert_type": "any",
+    "convert_element_type": "wide",
 }

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from xlapy import rounding
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import ArtifactError, UnsupportedOpError
 from xlapy.interchange.quantized_types import QuantizedType, parse_quantized
@@ -111,7 +112,7 @@ def _levels(values: tuple[Any, ...], quantized: QuantizedType, dtype: DType, sha
     """Scales or zero points, one for each element."""
     if len(set(values)) == 1:
         return _splat(values[0], dtype, shape)
-    array = np.asarray(values).astype(dtype.numpy)
+    array = rounding.astype(np.asarray(values), dtype.numpy)
     axis = quantized.axis
     return bind(  # type: ignore[no-any-return]
         lookup("broadcast_in_dim"),
@@ -124,7 +125,7 @@ def _levels(values: tuple[Any, ...], quantized: QuantizedType, dtype: DType, sha
 def _splat(value: Any, dtype: DType, shape: Any = ()) -> Tensor:
     """A constant of its own, which is not kept for other uses: a body has no outer values."""
     with np.errstate(over="ignore"):  # the bounds of wide integers may be infinite as floats
-        one = np.asarray(value).astype(dtype.numpy)
+        one = rounding.astype(np.asarray(value), dtype.numpy)
     return bind(lookup("constant"), value=np.broadcast_to(one, shape))  # type: ignore[no-any-return]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from xlapy import rounding
 from xlapy.backends.eager import put
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, shown
@@ -117,7 +118,7 @@ def _host_ramp(
     exact = dtype.bits == 64 and dtype.integer
     steps = np.arange(*host_shape((count,), dtype), dtype=object if exact else None)
     try:
-        return np.asarray((first + steps * stride).astype(dtype.numpy))
+        return rounding.astype(np.asarray(first + steps * stride), dtype.numpy)
     except OverflowError:
         raise ConstraintError(
             f"arange: the numbers must fit a float; got {[first, stride]} [X1]"
@@ -216,7 +217,7 @@ def linspace(
         if kind.integer:
             found = np.floor(found)
             require_whole(found[:1], found[-1:], dtype=kind)
-        found = found.astype(kind.numpy)
+        found = rounding.astype(found, kind.numpy)
     if current_builder() is not None and device is None:
         return call("constant", value=found)
     return put(found, placement_of(device))

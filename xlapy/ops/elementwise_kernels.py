@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import ml_dtypes
 import numpy as np
 
+from xlapy import rounding
 from xlapy.ops import complex_functions, special_functions
 from xlapy.ops.bit_kernels import (
     NARROW_INT_BITS,
@@ -472,7 +473,7 @@ def convert(x: Array, dtype: Any) -> Array:
         return _float_to_integer(x, target)
     if target in _FROM_FLOAT32 or x.dtype in _FROM_FLOAT32:
         return _convert_rare(x, target)
-    return x.astype(target)
+    return rounding.astype(x, target)
 
 
 def _float_to_integer(x: Array, target: np.dtype[Any]) -> Array:
@@ -505,7 +506,7 @@ def _convert_rare(x: Array, target: np.dtype[Any]) -> Array:
     """To or from float4 and float8_e8m0fnu, which lack casts to the other narrow floats."""
     if x.dtype.kind not in "biu" and x.dtype.itemsize < 4:
         x = x.astype(np.float32)
-    result = x.astype(target)
+    result = rounding.astype(x, target)
     if target == _FLOAT4 and x.dtype.kind == "f":  # it has no nan: XLA gives -0
         return np.where(np.isnan(x), target.type(-0.0), result)
     return result

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from xlapy import rounding
 from xlapy.dtypes import DType, as_dtype, weak_dtype
 from xlapy.errors import DTypeError, shown
 from xlapy.memory import require_memory
@@ -34,7 +35,7 @@ def scalar_array(x: Any, dtype: DType | None = None) -> np.ndarray[Any, Any]:
 
 def _rounded(x: Any, dtype: DType) -> np.ndarray[Any, Any]:
     with np.errstate(over="ignore"):  # too large for the type: infinite, as for XLA
-        return as_array(x).astype(dtype.numpy)
+        return rounding.astype(as_array(x), dtype.numpy)
 
 
 def as_array(x: bool | int | float | complex) -> np.ndarray[Any, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from xlapy import rounding
 from xlapy.dtypes import as_dtype
 from xlapy.errors import ArtifactError, UnsupportedOpError, XlapyError
 from xlapy.source import Location, Source
@@ -589,12 +590,9 @@ def _number(token: str, dtype: Any) -> Any:
     if token in ("true", "false"):
         return token == "true"
     if dtype.kind in ("int", "uint"):
-        return (
-            dtype.numpy.type(int(token, 0))
-            if dtype.bits >= 8
-            else np.asarray(int(token, 0)).astype(dtype.numpy)[()]
-        )
+        whole, form = int(token, 0), dtype.numpy
+        return form.type(whole) if dtype.bits >= 8 else np.asarray(whole).astype(form)[()]
     if token.startswith("0x"):
         width = dtype.numpy.itemsize
         return np.frombuffer(int(token, 16).to_bytes(width, "little"), dtype.numpy)[0]
-    return np.asarray(float(token)).astype(dtype.numpy)[()]
+    return rounding.astype(np.asarray(float(token)), dtype.numpy)[()]

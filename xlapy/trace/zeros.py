@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xlapy import rounding
 from xlapy.errors import ShapeError
 from xlapy.specs import DYNAMIC, TensorSpec, TupleSpec
 from xlapy.trace.host_arrays import as_array
@@ -22,7 +23,7 @@ def _splat(spec: TensorSpec, value: Any, sign: Any = 1.0) -> np.ndarray[Any, Any
     if not spec.is_static and DYNAMIC in spec.shape:
         raise ShapeError(f"a constant must have a known shape; got {spec} [X1]")
     with np.errstate(all="ignore"):
-        return np.broadcast_to(as_array(value).astype(spec.dtype.numpy), spec.shape)
+        return np.broadcast_to(rounding.astype(as_array(value), spec.dtype.numpy), spec.shape)
 
 
 def constant_of(spec: TensorSpec, value: bool | int | float | complex) -> Any:
