@@ -58,7 +58,16 @@ def _inputs(leaves: Sequence[Any], what: str, name: str) -> list[Tensor]:
 def _fresh(tensors: Sequence[Tensor]) -> list[Tensor]:
     """New values that equal the tensors: what one level of differentiation is taken by."""
     copy = lookup("copy")
-    return [bind(copy, t) for t in tensors]
+    found: list[Tensor] = [bind(copy, t) for t in tensors]
+    builder = current_builder()
+    if builder is not None:
+        builder.arguments += found
+    return found
+
+
+def _own(x: Any) -> Any:
+    """The same in tensors that nobody else holds: results may be assigned to, even if they are the arguments."""
+    return tree.map(lambda t: Tensor(t.placed, t.payload) if type(t) is Tensor else t, x)
 
 
 def _positions(argnums: int | Sequence[int], count: int, name: str) -> tuple[int, ...]:
@@ -150,13 +159,13 @@ def value_and_grad(
             aux = None
             if has_aux:
                 output, aux = _pair(output, name)
-            value = _scalar_output(output, name)
+            value = _own(_scalar_output(output, name))
             linear = linearize(builder, start, [t.payload for t in inputs], [builder.value(value)])
             found = linear.pull_back([constant_of(value.spec, 1)])
             cts = [zeros_of(t.spec) if c is None else c for c, t in zip(found, inputs, strict=True)]
             gradients = tuple(tree.unflatten(structure, cts))
             gradient = gradients[0] if isinstance(argnums, int) else gradients
-            return ((value, aux), gradient) if has_aux else (value, gradient)
+            return ((value, _own(aux)), gradient) if has_aux else (value, gradient)
 
         try:
             return _in_one_program(recorded, args, f"grad_{name}")
@@ -290,7 +299,7 @@ def jvp(
         push_forward(builder, start, found)
         tangents_out = [_tangent(found, builder, r) for r in results]
         pair = (tree.unflatten(out_structure, results), tree.unflatten(out_structure, tangents_out))
-        return (*pair, aux) if has_aux else pair
+        return _own((*pair, aux) if has_aux else pair)
 
     try:
         return _in_one_program(recorded, (list(primals), list(tangents)), f"jvp_{name}")
@@ -411,13 +420,11 @@ def _vjp_traced(f: Callable[..., Any], primals: Any, has_aux: bool, name: str) -
                 f"{name}: a pullback must be called within the trace that made it; got a call after it [X1]"
             )
         found = linear.pull_back(_cotangents(ct, out_structure, results))
-        return tree.unflatten(
-            structure,
-            [zeros_of(x.spec) if c is None else c for c, x in zip(found, inputs, strict=True)],
-        )
+        found = [zeros_of(x.spec) if c is None else c for c, x in zip(found, inputs, strict=True)]
+        return _own(tree.unflatten(structure, found))
 
-    value = tree.unflatten(out_structure, results)
-    return (value, pullback, aux) if has_aux else (value, pullback)
+    value = _own(tree.unflatten(out_structure, results))
+    return (value, pullback, _own(aux)) if has_aux else (value, pullback)
 
 
 @final

@@ -332,6 +332,13 @@ SAME: dict[str, Callable[[Any], Any]] = {
     "collapse": lambda x: xlapy.ops.collapse(x, (0,)),
     "vmap": xlapy.vmap(lambda x: x),
     "vmap of nothing": lambda x: xlapy.vmap(lambda a, b: b, (0, None), None)(x, x),
+    "vjp": lambda x: xlapy.vjp(lambda v: v, x)[0],
+    "pullback": lambda x: xlapy.vjp(lambda v: v, x)[1](x)[0],
+    "jvp": lambda x: xlapy.jvp(lambda v: v, (x,), (x,))[0],
+    "tangent": lambda x: xlapy.jvp(lambda v: v, (x,), (x,))[1],
+    "aux of vjp": lambda x: xlapy.vjp(lambda v: (v, v), x, has_aux=True)[2],
+    "aux of jvp": lambda x: xlapy.jvp(lambda v: (v, v), (x,), (x,), has_aux=True)[2],
+    "aux of grad": lambda x: xlapy.grad(lambda v: (v.sum(), v), has_aux=True)(x)[1],
     "cond": lambda x: xlapy.cond(True, lambda x: x, lambda x: x, x),
     "compile": xlapy.compile(lambda x: x),
     "fori_loop": lambda x: xlapy.fori_loop(0, 0, lambda i, x: x, x),
@@ -356,3 +363,10 @@ def test_an_assignment_changes_one_handle(name: str) -> None:
     x = np.array([1.0, 2.0, 3.0], np.float32)
     for function in (operand_after, result_after):
         check(function, x, x)
+
+    def of_an_argument(x: Any) -> Any:
+        y = SAME[name](x)
+        y[0] = 9.0
+        return xlapy.stack([x, y])
+
+    check(of_an_argument, np.stack([x, [9.0, 2.0, 3.0]]).astype(np.float32), x)

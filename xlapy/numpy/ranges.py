@@ -371,7 +371,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
     Tensor([[1., 0., 0.],
             [1., 1., 0.]], f32[2,3])
     """
-    return _triangle(x, as_int(k, "k"), "GE")
+    return _lower_triangle(x, as_int(k, "k"))
 
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
@@ -394,10 +394,19 @@ def triu(x: Any, /, *, k: int = 0) -> Tensor:
     Tensor([[1., 1., 1.],
             [0., 1., 1.]], f32[2,3])
     """
-    return _triangle(x, as_int(k, "k"), "LE")
+    return _upper_triangle(x, as_int(k, "k"))
 
 
 @composite(arrays=1, name="tril")
+def _lower_triangle(x: Any, k: int) -> Tensor:
+    return _triangle(x, k, "GE")
+
+
+@composite(arrays=1, name="triu")
+def _upper_triangle(x: Any, k: int) -> Tensor:
+    return _triangle(x, k, "LE")
+
+
 def _triangle(x: Any, k: int, direction: str) -> Tensor:
     x = as_tensor(x)
     if x.ndim < 2:

@@ -19,7 +19,6 @@ from xlapy.staging import composite
 from xlapy.tensor import Placed, Tensor
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import annotate, current_builder, using
-from xlapy.trace.op import lookup
 
 from .comparison import where_elements
 from .creation import as_array
@@ -92,24 +91,13 @@ def _require_made_here(x: Tensor) -> None:
     what = ""
     if type(value) is not Value or (builder is not None and value.scope is not builder.scope):
         what = "a tensor from outside of a trace"
-    elif value.scope is not None and _is_argument(value, value.scope.builder):
+    elif value.scope is not None and any(x is a for a in value.scope.builder.arguments):
         what = f"an argument of {value.scope.name!r}"
     if what:
         raise TracingError(
             f"{what} must not be assigned to, for only the trace would see it; got {x.placed.spec} [X1]\n"
             "  write y = x.copy() and assign to y, or x = x.at[index].set(value)"
         )
-
-
-def _is_argument(value: Value, builder: Any) -> bool:
-    """Whether a value came into a trace from its caller: a parameter, or what a derivative is taken by."""
-    if any(value is v for v in builder.parameters.values()):
-        return True
-    copy = lookup("copy")
-    for instruction in reversed(builder.instructions):
-        if value in instruction.results:
-            return instruction.op is copy
-    return True
 
 
 # --- the function -------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class XlaBuilder:
     """
 
     __slots__ = (
-        "_constants", "_sources", "_tokens", "capture_constants", "captured", "derived", "instructions",
+        "_constants", "_sources", "_tokens", "arguments", "capture_constants", "captured", "derived", "instructions",
         "parameter_names", "parameters", "scalars", "scope", "stand_ins", "thread", "weak",
     )  # fmt: skip
 
@@ -58,6 +58,8 @@ class XlaBuilder:
         self.scope = Scope(name, parent, self)
         self.parameters: dict[int, Value] = {}
         self.parameter_names: dict[int, str] = {}
+        #: the tensors that are handed to the function that is traced, and to those that it differentiates
+        self.arguments: list[Tensor] = []
         self.instructions: list[Instruction] = []
         #: tensors of outside that the program uses: id of the payload -> (tensor, hidden parameter)
         self.captured: dict[int, tuple[Tensor, Value]] = {}
@@ -126,7 +128,9 @@ class XlaBuilder:
         value = Value(parsed, self.scope)
         self.parameters[number] = value
         self.parameter_names[number] = name
-        return Tensor(parsed, value)
+        argument = Tensor(parsed, value)
+        self.arguments.append(argument)
+        return argument
 
     def build(self, *roots: Any) -> Computation:
         """Finish: the computation whose results are the roots.
