@@ -185,6 +185,14 @@ def test_stages() -> None:
         f(spec, X)
 
 
+@pytest.mark.parametrize("operation", [ops.div, ops.rem])
+@pytest.mark.parametrize("size", [2, 5000])
+def test_hlo_of_constants_divided_by_zero(operation: Any, size: int) -> None:
+    numbers = np.arange(size, dtype=np.int32)
+    f = xlapy.compile(lambda: operation(ops.constant(numbers), ops.constant(numbers)))
+    assert xlapy.from_hlo(f.lower().hlo_text)().tolist() == f().tolist()
+
+
 # --- calls of compiled functions in others ----------------------------------------------------------------------------
 
 

@@ -6,10 +6,12 @@ from typing import Any, final
 
 from xlapy import tree
 from xlapy.backends.base import Executable as Program
+from xlapy.backends.constant_traps import without_traps
 from xlapy.backends.eager import put
 from xlapy.errors import BackendError, DTypeError
 from xlapy.signatures import Signature, spec_of_leaf
 from xlapy.tensor import Placement, Tensor
+from xlapy.trace.computation import Computation
 from xlapy.trace.process_grid import settled
 from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import to_stablehlo
@@ -46,16 +48,21 @@ class Lowered:
     @property
     def stablehlo_text(self) -> str:
         """The program as StableHLO."""
-        attributes = "" if self._grid is None else self._grid.module_attributes
-        return to_stablehlo(eliminate_dead(self.computation), module_attributes=attributes)
+        return self._text_of(eliminate_dead(self.computation))
 
     @property
     def hlo_text(self) -> str:
         """The program as HLO, before optimisation."""
         from xlapy import _jaxlib
 
-        text: str = _jaxlib.to_hlo(_jaxlib.parse(self.stablehlo_text))
+        # What translates it computes operations on constants, and ends the process where these divide by zero.
+        given = self._text_of(without_traps(eliminate_dead(self.computation)))
+        text: str = _jaxlib.to_hlo(_jaxlib.parse(given))
         return text
+
+    def _text_of(self, computation: Computation) -> str:
+        attributes = "" if self._grid is None else self._grid.module_attributes
+        return to_stablehlo(computation, module_attributes=attributes)
 
     def compile(self) -> Executable:
         """Compile the program.
