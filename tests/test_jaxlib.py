@@ -471,6 +471,8 @@ def test_a_failing_callback_is_told_of_without_its_traceback(
     with pytest.raises(BackendError) as caught:
         _jaxlib.block_until_ready(run([_jaxlib.put(np.ones(4, F32), device)]))
     assert caught.value.args == (f"a host callback must not fail; got ValueError: {text} [X1]",)
+    assert type(caught.value.__cause__) is ValueError
+    assert caught.value.__cause__.args == (text,)
 
 
 def test_lapack_is_there(client: Any, device: Any) -> None:

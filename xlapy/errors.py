@@ -29,7 +29,9 @@ __all__ = [
     "TracingError",
     "UnsupportedOpError",
     "XlapyError",
+    "callback_failure",
     "shown",
+    "shown_exception",
 ]
 
 
@@ -149,3 +151,14 @@ class ArtifactError(XlapyError, ValueError):
 
     The mistake: ``from_stablehlo("module { oops }")``. The message carries the parser's line and column.
     """
+
+
+def callback_failure(raised: str | BaseException) -> BackendError:
+    """The error for an exception, or what Python shows of it, of a function that a program calls."""
+    text = raised if isinstance(raised, str) else shown_exception(raised)
+    return BackendError(f"a host callback must not fail; got {text} [X1]")
+
+
+def shown_exception(error: BaseException) -> str:
+    """An exception's type and what it says."""
+    return f"{type(error).__name__}: {error}".rstrip(": ")

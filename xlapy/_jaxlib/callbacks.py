@@ -19,8 +19,8 @@ from typing import Any, Final, final
 import numpy as np
 from jaxlib import xla_client as xc
 
-from xlapy._jaxlib.types import Array, Signature, listed
-from xlapy.errors import BackendError
+from xlapy._jaxlib.types import Array, Signature, listed, raised
+from xlapy.errors import BackendError, callback_failure
 
 
 class _Thread(threading.local):
@@ -55,6 +55,9 @@ def make_callback(
         before, thread.in_callback = thread.in_callback, True
         try:
             returned = function(*arrays)
+        except Exception as error:
+            raised.append(error)
+            raise
         finally:
             thread.in_callback = before
         if returned is None:
@@ -113,9 +116,7 @@ class GuardedCallbacks:
         if self._errors:
             error = self._errors[0]
             self._errors.clear()
-            raise BackendError(
-                f"a host callback must not fail; got {type(error).__name__}: {error} [X1]"
-            ) from error
+            raise callback_failure(error) from error
 
 
 #: held while a program over several devices waits for the one before it and is started, and while its functions run

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
-from xlapy.errors import BackendError, UnsupportedOpError, shown
+from xlapy.errors import BackendError, UnsupportedOpError, callback_failure, shown, shown_exception
 
 Client: TypeAlias = Any
 Device: TypeAlias = Any
@@ -26,6 +27,8 @@ _NO_TARGET: Final = re.compile(
 # What jaxlib says of a Python function that raises an exception.
 _CALLBACK: Final = "CpuCallback error calling callback"
 _TRACEBACK: Final = "Traceback (most recent call last):"
+#: the last exceptions of Python functions that programs called, of which jaxlib hands on the text
+raised: Final[deque[Exception]] = deque(maxlen=8)
 
 
 def listed(signatures: Sequence[Signature]) -> str:
@@ -43,7 +46,9 @@ def fail(error: Exception, what: str) -> NoReturn:
             " ops.register_custom_call(name, handler=...) [X5]"
         ) from None
     if _CALLBACK in text:
-        raise BackendError(f"a host callback must not fail; got {_raised(text)} [X1]") from None
+        shows = _raised(text)
+        cause = _cause(shows)
+        raise callback_failure(cause or shows) from cause
     raise BackendError(f"{what}; got {text} [X5]") from None
 
 
@@ -52,3 +57,11 @@ def _raised(text: str) -> str:
     lines = text.rpartition(_TRACEBACK)[2].split("\n")
     first = next((i for i, line in enumerate(lines) if line and not line.startswith(" ")), 0)
     return "\n".join(lines[first:])
+
+
+def _cause(text: str) -> Exception | None:
+    """The exception that Python shows like this."""
+    for error in reversed(raised):
+        if shown_exception(error) == text.rstrip(": "):
+            return error
+    return None

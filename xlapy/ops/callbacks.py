@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xlapy.errors import callback_failure
 from xlapy.specs import Spec, TensorSpec, TokenSpec, as_items, parse_spec, require_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.batching import batched_spec
@@ -63,8 +64,15 @@ def kernel_python_callback(
     """Results = callback(*arrays); a token goes past it."""
     what = f"python_callback of {_name_of(callback)}"
     if results and type(results[-1]) is TokenSpec:
-        return (*checked(callback(*arrays[:-1]), results[:-1], what), None)
-    return checked(callback(*arrays), results, what)
+        return (*checked(_called(callback, arrays[:-1]), results[:-1], what), None)
+    return checked(_called(callback, arrays), results, what)
+
+
+def _called(callback: Callable[..., Any], arrays: Sequence[Array]) -> Any:
+    try:
+        return callback(*arrays)
+    except Exception as error:
+        raise callback_failure(error) from error
 
 
 def _name_of(callback: Any) -> str:
