@@ -236,6 +236,40 @@ def test_derivatives_at_the_edges() -> None:
     assert float(xlapy.grad(lambda x: xlapy.clip(x, 0.0, 1.0))(0.5)) == 1.0
 
 
+@pytest.mark.parametrize(
+    "f, at, expected",
+    [
+        (xlapy.hypot, (0.0, 2.0), [[0.5, 0.0], [0.0, 0.0]]),
+        (xlapy.hypot, (-2.0, 0.0), [[0.0, 0.0], [0.0, 0.5]]),
+        (xlapy.hypot, (1.0, -1.0), np.array([[1, 1], [1, 1]]) / 8**0.5),
+        (xlapy.logaddexp, (0.0, 0.0), [[0.25, -0.25], [-0.25, 0.25]]),
+        (xlapy.logaddexp, (3.0, 3.0), [[0.25, -0.25], [-0.25, 0.25]]),
+        (xlapy.logaddexp, (0.0, np.inf), [[0.0, 0.0], [0.0, 0.0]]),
+    ],
+)
+def test_second_derivatives_where_operands_meet(
+    f: Any, at: tuple[float, float], expected: Any
+) -> None:
+    found = xlapy.hessian(f, (0, 1))(*np.array(at))
+    np.testing.assert_allclose([[float(t) for t in row] for row in found], expected, atol=1e-12)
+
+
+def test_second_derivative_of_softplus_at_0() -> None:
+    assert float(xlapy.grad(xlapy.grad(xlapy.softplus))(0.0)) == 0.25
+
+
+def test_derivatives_of_negative_powers() -> None:
+    small = np.float32(1e-10)
+    for n in (1, 2, 3, 4, 7, 16):
+        slope = xlapy.grad(lambda x, n=n: x**-n)
+        assert float(slope(np.float32(2.0))) == -n * 2.0 ** (-n - 1)
+        assert float(slope(np.float32(0.0))) == -np.inf
+        assert float(slope(np.float32(np.inf))) == 0.0
+    assert float(xlapy.grad(lambda x: x**-2)(small)) == pytest.approx(-2e30, rel=1e-5)
+    assert float(xlapy.grad(xlapy.grad(lambda x: x**-2))(np.float32(1e10))) == 0.0
+    assert float(xlapy.asarray(np.float64(10.0)) ** -2) == 0.01
+
+
 def test_logarithms_of_powers_are_exact() -> None:
     check(
         xlapy.log2,

@@ -320,16 +320,18 @@ def hypot(x: Any, y: Any, /) -> Tensor:
     x, y = meet_inexact(x, y)
     if x.dtype.kind == "complex":
         raise DTypeError(f"the sides must be real; got {x.spec} [X1]")
-    x, y = call("abs", x), call("abs", y)
-    larger, smaller = call("max", x, y), call("min", x, y)
-    zero, infinity = filled(larger, 0), filled(larger, float("inf"))
-    infinite = call("or", compared(x, infinity, "EQ"), compared(y, infinity, "EQ"))
+    size, other = call("abs", x), call("abs", y)
+    # The sides themselves: derivatives of sizes and of their maximum stop where these are 0 and where they meet.
+    below = compared(size, other, "LT")
+    larger, smaller = call("select", below, y, x), call("select", below, x, y)
+    zero, infinity = filled(x, 0), filled(x, float("inf"))
+    infinite = call("or", compared(size, infinity, "EQ"), compared(other, infinity, "EQ"))
     # Divided by 1 where the ratio is not used, so that its derivative is no nan there.
-    degenerate = call("or", infinite, compared(larger, zero, "EQ"))
-    ratio = call("div", smaller, call("select", degenerate, filled(larger, 1), larger))
+    degenerate = call("or", infinite, compared(call("add", size, other), zero, "EQ"))
+    ratio = call("div", smaller, call("select", degenerate, filled(x, 1), larger))
     ratio = call("select", degenerate, zero, ratio)
-    length = call("mul", larger, call("sqrt", call("add", call("mul", ratio, ratio), filled(x, 1))))
-    return call("select", infinite, infinity, length)
+    root = call("sqrt", call("add", call("mul", ratio, ratio), filled(x, 1)))
+    return call("select", infinite, infinity, call("mul", call("abs", larger), root))
 
 
 @composite(arrays=2)

@@ -59,10 +59,22 @@ def _whole_power(x: Any, n: int, is_float: bool) -> Tensor:
     x = operand(x)
     x = at_dtype(x, result_dtype(x, float(n) if is_float else n))
     if x.dtype.inexact:
-        powers = _product_power(x, -n if n < 0 else n)
-        return call("div", filled(x, 1), powers) if n < 0 else powers
+        return _inverse_power(x, -n) if n < 0 else _product_power(x, n)
     _refuse_negative(n)
     return _product_power(x, n)
+
+
+def _inverse_power(x: Tensor, n: int) -> Tensor:
+    """One over x to the n.
+
+    It is made of quotients, for the derivative of ``1 / x^n`` has the square of this, which may overflow, or vanish
+    beside something infinite.
+    """
+    inverse = call("div", filled(x, 1), x)
+    if n == 1:
+        return inverse
+    found = _product_power(call("div", inverse, x), n // 2)
+    return call("div", found, x) if n % 2 else found
 
 
 def _product_power(x: Tensor, n: int) -> Tensor:

@@ -13,6 +13,7 @@ from xlapy.errors import DTypeError
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
+from .comparison import compared
 from .docstrings import ARRAY_AS_FLOAT, MATCHED_AS_FLOAT, document
 from .promotion import call, convert, filled, inexact, meet_inexact
 
@@ -373,11 +374,13 @@ def logaddexp(x: Any, y: Any, /) -> Tensor:
         )
     if kind.bits <= 16:
         x, y = convert(x, _F32), convert(y, _F32)
-    larger = call("max", x, y)
-    difference = call("sub", x, y)
+    # Chosen rather than computed, for the derivatives of a maximum and of a size stop where the operands are equal.
+    above = compared(x, y, "GE")
+    larger, smaller = call("select", above, x, y), call("select", above, y, x)
+    difference = call("sub", smaller, larger)
     # Of two infinities of one sign the difference is nan, and the sum is the result.
-    equal = call("compare", difference, difference, comparison_direction="NE")
-    away = call("neg", call("abs", call("select", equal, filled(x, 0), difference)))
+    equal = compared(difference, difference, "NE")
+    away = call("select", equal, filled(x, 0), difference)
     result = call("add", larger, call("log1p", call("exp", away)))
     return convert(call("select", equal, call("add", x, y), result), kind)
 

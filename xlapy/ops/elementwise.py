@@ -162,9 +162,10 @@ def rem(lhs: Any, rhs: Any, broadcast_dimensions: Sequence[int] | None = None) -
 
 
 def _pull_pow_lhs(g: Any, x: Any, y: Any, out: Any) -> Any:
-    # y x^(y-1); where y is 0 the exponent is replaced, for 0 * 0^-1 would be nan, here and in the next derivative.
-    one = constant_like(y, 1)
-    exponent = select(eq(y, constant_like(y, 0)), one, sub(y, one))
+    # y x^(y-1); of 0^0 the exponent is replaced, for 0 * 0^-1 would be nan, here and in the next derivative.
+    one, nothing = constant_like(y, 1), constant_like(y, 0)
+    both = bind(lookup("and"), eq(x, nothing), eq(y, nothing))
+    exponent = select(both, one, sub(y, one))
     return mul(g, mul(y, bind(pow_op, x, exponent)))
 
 

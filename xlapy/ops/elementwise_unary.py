@@ -369,7 +369,8 @@ def _complex_cbrt(z: Any) -> Any:
 cbrt_op: Op = unary(
     "cbrt", accurate_hlo("cbrt", "stablehlo.cbrt", _complex_cbrt), section="Cbrt", dtypes=INEXACT,
     kernel=kernels.cbrt,
-    ad=elementwise(lambda g, x, y: div(g, mul(constant_like(y, 3), mul(y, y)))), check=check_accuracy,
+    # No square is divided by, whose own derivative would be 0 times infinity at 0.
+    ad=elementwise(lambda g, x, y: div(div(g, y), mul(constant_like(y, 3), y))), check=check_accuracy,
 )  # fmt: skip
 
 
