@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 
 from xlapy.trace.op import registry
 
-from .checks import CHECKS, check_all, run_check
+from .checks import CHECKS, run_check
 from .evaluation import KernelError
 from .generators import WITHOUT
 from .programs import EVERYTHING, Focus, Program, all_instructions, write
@@ -26,8 +27,9 @@ from .shrinking import shrink
 #: how long a program may take before its process is ended
 PATIENCE = 120.0
 _fork = multiprocessing.get_context("fork")
-#: what the counts of operations are named by
+#: what the counts of operations, and of seconds of processors, are named by
 DRAWN = "drawn: "
+SPENT = "spent: "
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,12 @@ class Report:
     found: list[Found] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
 
+    def add(self, other: Report) -> None:
+        """What came of another part of it."""
+        self.programs += other.programs
+        self.found += other.found
+        self.counts += other.counts
+
 
 def faults_of(
     setting: Setting,
@@ -69,6 +77,7 @@ def faults_of(
     skip: frozenset[str] = frozenset(),
 ) -> Iterator[Found]:
     """The faults of the program of a seed."""
+    started = time.process_time()
     try:
         program = write(seed, focus)
     except KernelError as error:
@@ -84,10 +93,18 @@ def faults_of(
             f"{type(error).__name__}: {error}",
         )
         return
+    setting.counts[f"{SPENT}drawing"] += time.process_time() - started
     for instruction in all_instructions(program.computation):
         setting.counts[f"{DRAWN}{instruction.op.name}"] += 1
-    for fault in check_all(setting, program, skip):
-        yield Found(tuple(seed), fault.check, fault.op, str(fault))
+    for name in CHECKS:
+        if name in skip:
+            continue
+        started = time.process_time()
+        try:
+            run_check(setting, name, program)
+        except Fault as fault:
+            yield Found(tuple(seed), fault.check, fault.op, str(fault))
+        setting.counts[f"{SPENT}{name}"] += time.process_time() - started
 
 
 def _child(
@@ -269,17 +286,63 @@ def run_campaign(
     focus: Focus = EVERYTHING,
     first: int = 0,
     batch: int = 40,
+    jobs: int = 1,
 ) -> Report:
-    """Programs of seeds (seed, 0), (seed, 1), ... until the time or their number is used up."""
-    report = Report()
+    """Programs of seeds (seed, 0), (seed, 1), ... until the time or their number is used up.
+
+    Parameters
+    ----------
+    setting : Setting
+    seed : int
+    seconds, programs : optional
+        How long, and how many.
+    focus : Focus
+    first : int
+        The number of the first one.
+    batch : int
+        How many a process runs, unless it is lost.
+    jobs : int
+        How many run at the same time.
+    """
     end = time.monotonic() + seconds
-    number = first
     stop = None if programs is None else first + programs
-    while time.monotonic() < end and (stop is None or number < stop):
-        count = batch if stop is None else min(batch, stop - number)
-        run_batch(setting, [(seed, number + i) for i in range(count)], focus, end, report)
-        number += count
+    shares = [_numbers(first + job, stop, jobs) for job in range(jobs)]
+    if jobs == 1:
+        return _run_share(setting, seed, shares[0], focus, end, batch)
+    running = []
+    for share in shares:
+        receive, send = _fork.Pipe(duplex=False)
+        arguments = (setting, seed, share, focus, end, batch, send)
+        child = _fork.Process(target=_send_share, args=arguments)
+        child.start()
+        send.close()
+        running.append((child, receive))
+    report = Report()
+    for child, receive in running:
+        report.add(receive.recv())
+        child.join()
     return report
+
+
+def _numbers(first: int, stop: int | None, step: int) -> Iterator[int]:
+    return itertools.count(first, step) if stop is None else iter(range(first, stop, step))
+
+
+def _run_share(
+    setting: Setting, seed: int, numbers: Iterator[int], focus: Focus, end: float, batch: int
+) -> Report:
+    report = Report()
+    while time.monotonic() < end:
+        seeds = [(seed, number) for number in itertools.islice(numbers, batch)]
+        if not seeds:
+            break
+        run_batch(setting, seeds, focus, end, report)
+    return report
+
+
+def _send_share(*arguments: Any) -> None:
+    *given, pipe = arguments
+    pipe.send(_run_share(*given))
 
 
 def summary(report: Report) -> str:
@@ -293,8 +356,16 @@ def summary(report: Report) -> str:
     lines += [
         f"  {n:6d} {name}"
         for name, n in sorted(report.counts.items())
-        if not name.startswith(("elements", DRAWN))
+        if not name.startswith(("elements", DRAWN, SPENT))
     ]
+    spent = {n.removeprefix(SPENT): s for n, s in report.counts.items() if n.startswith(SPENT)}
+    total = sum(spent.values())
+    if total:
+        most = sorted(spent, key=spent.__getitem__, reverse=True)
+        lines.append(
+            f"{total:.0f} s of processors, {total / max(report.programs, 1):.2f} s for a program: "
+            + ", ".join(f"{name} {100 * spent[name] / total:.0f}%" for name in most)
+        )
     drawn = {name: report.counts[DRAWN + name] for name in registry if name not in WITHOUT}
     if drawn:
         rare = sorted(drawn, key=drawn.__getitem__)[:12]
@@ -332,11 +403,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=60.0,
         help="seconds to shrink each kind of fault in, 0 for none",
     )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="how many programs run at the same time; as many as there are processors",
+    )
     given = parser.parse_args(arguments)
     setting = Setting(*given.backend)
     focus = Focus(tuple(given.only), tuple(given.dtypes))
     report = run_campaign(
-        setting, given.seed, seconds=given.minutes * 60, programs=given.programs, focus=focus, first=given.first
+        setting, given.seed, seconds=given.minutes * 60, programs=given.programs, focus=focus, first=given.first,
+        jobs=given.jobs,
     )  # fmt: skip
     kinds: dict[tuple[str, str], list[Found]] = {}
     for found in report.found:

@@ -28,10 +28,17 @@ class Body:
             computation.parameters, computation.instructions, computation.results, computation.name
         )
         self.step = step
+        self._kernels: list[Callable[..., tuple[Any, ...]]] = []
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        values = values_of(self.computation, arrays, self.step, check=False)
-        return tuple(values[v] for v in self.computation.results)
+        computation = self.computation
+        # Loops call this often: what is called in turn is made once.
+        if not self._kernels:
+            self._kernels = [kernel_of(i, self.step) for i in computation.instructions]
+        env: dict[Value, Any] = dict(zip(computation.parameters, arrays, strict=True))
+        for instruction, kernel in zip(computation.instructions, self._kernels, strict=True):
+            _run(instruction, kernel, env, self.step, check=False)
+        return tuple(env[v] for v in computation.results)
 
 
 def kernel_of(instruction: Instruction, step: Step | None = None) -> Callable[..., tuple[Any, ...]]:
@@ -99,8 +106,18 @@ def evaluate(
     check: bool = True,
 ) -> None:
     """Add the results of an instruction to the values."""
+    _run(instruction, kernel_of(instruction, step), env, step, check=check)
+
+
+def _run(
+    instruction: Instruction,
+    kernel: Callable[..., tuple[Any, ...]],
+    env: Mapping[Value, Any],
+    step: Step | None,
+    *,
+    check: bool,
+) -> None:
     operands = [env[v] for v in instruction.operands]
-    kernel = kernel_of(instruction, step)
     if step is not None:
         outs = step(instruction, kernel, operands)
     elif not check:

@@ -5,8 +5,9 @@ The elements that a condition names are taken for anything (see `fuzzing.roundin
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +39,14 @@ class KnownDifference:
 
     Attributes
     ----------
+    operations : set of str
+        The operations that it may be of; None for all.
     where : callable
         ``where(instruction, operands, result)``: an array of bool for the elements of a result, or None.
     reason : str
     """
 
+    operations: Set[str] | None
     where: Callable[[Instruction, Sequence[Any], Array], Array | None]
     reason: str
 
@@ -68,8 +72,6 @@ def is_complex(instruction: Instruction) -> bool:
 
 
 def _adds(instruction: Instruction) -> bool:
-    if instruction.op.name not in SUMMED:
-        return False
     bodies = [instruction.params[b] for b in _BODIES if b in instruction.params]
     return not bodies or not {n for b in bodies for n in names_in(b)} <= _ORDERLESS
 
@@ -88,7 +90,7 @@ _MOVED = frozenset({
 
 def _lost_complex(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
     name = instruction.op.name
-    if not is_complex(instruction) or name in _MOVED or not is_inexact(result):
+    if name in _MOVED or not is_complex(instruction) or not is_inexact(result):
         return None
     lost = ~np.isfinite(wide(result))
     if name in ("add", "sub", "abs"):
@@ -104,8 +106,6 @@ def _lost_complex(instruction: Instruction, operands: Sequence[Any], result: Arr
 
 
 def _solved(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if instruction.op.name != "triangular_solve":
-        return None
     if all(np.isfinite(wide(x)).all() for x in operands):
         return None
     return np.ones(result.shape, bool)
@@ -114,7 +114,7 @@ def _solved(instruction: Instruction, operands: Sequence[Any], result: Array) ->
 def _grouped(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
     params = instruction.params
     groups = params.get("batch_group_count", 1), params.get("feature_group_count", 1)
-    if instruction.op.name not in ("convolution", "dynamic_conv") or groups == (1, 1):
+    if groups == (1, 1):
         return None
     if not is_inexact(result) or all(np.isfinite(wide(x)).all() for x in operands[:2]):
         return None
@@ -122,8 +122,6 @@ def _grouped(instruction: Instruction, operands: Sequence[Any], result: Array) -
 
 
 def _tiny_angle(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if instruction.op.name != "atan2":
-        return None
     info = ml_dtypes.finfo(as_dtype(result.dtype).real_part.numpy)
     tiny = float(info.smallest_normal)
     small = [np.abs(wide(x)) < tiny for x in operands]
@@ -131,15 +129,13 @@ def _tiny_angle(instruction: Instruction, operands: Sequence[Any], result: Array
 
 
 def _no_order(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if instruction.op.name != "select_and_scatter" or not is_inexact(operands[0]):
+    if not is_inexact(operands[0]):
         return None
     return np.ones(result.shape, bool) if np.isnan(wide(operands[0])).any() else None
 
 
 def _tiny_gamma(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
     name = instruction.op.name
-    if name not in ("lgamma", "digamma", "polygamma"):
-        return None
     info = ml_dtypes.finfo(as_dtype(result.dtype).numpy)
     tiny = np.asarray(np.abs(wide(operands[-1])) < float(info.smallest_normal))
     return tiny & (wide(operands[0]) == 0) if name == "polygamma" else tiny
@@ -150,15 +146,13 @@ _CUT = frozenset({"asin", "acos", "atan", "asinh", "acosh", "atanh"})
 
 
 def _on_a_cut(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if instruction.op.name not in _CUT or not is_complex(instruction):
+    if not is_complex(instruction):
         return None
     z = wide(operands[0])
     return np.asarray((z.real == 0) | (z.imag == 0))
 
 
 def _lost_zeta(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if instruction.op.name not in ("zeta", "polygamma"):
-        return None
     order, q = wide(operands[0]), wide(operands[1])
     info = np.finfo(np.float64 if result.dtype == np.float64 else np.float32)
     # The first term, q^-order, is nothing in this type.
@@ -170,8 +164,6 @@ def _lost_zeta(instruction: Instruction, operands: Sequence[Any], result: Array)
 
 
 def _lost_product(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if instruction.op.name != "scaled_dot":
-        return None
     info = np.finfo(np.float64 if result.dtype == np.float64 else np.float32)
     small = [x[x != 0] for x in (np.abs(wide(o)) for o in operands)]
     least = [float(x.min()) if x.size else 1.0 for x in small]
@@ -183,7 +175,7 @@ def _lost_product(instruction: Instruction, operands: Sequence[Any], result: Arr
 
 
 def _tied(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
-    if instruction.op.name != "select_and_scatter" or result.ndim < 2:
+    if result.ndim < 2:
         return None
     x, source, init = (np.asarray(o) for o in operands)
     if not x.size or not source.size or np.unique(x.reshape(-1).astype(np.float64)).size == x.size:
@@ -204,40 +196,59 @@ def _tied(instruction: Instruction, operands: Sequence[Any], result: Array) -> A
 
 KNOWN: list[KnownDifference] = [
     KnownDifference(
+        SUMMED,
         _lost_sums,
         "whether a sum is infinite or no number depends on its order, as does padding by 0",
     ),
     KnownDifference(
+        None,
         _lost_complex,
         "which part of a complex number is infinite and which no number is open, and what overflows on the"
         " way too",
     ),
     KnownDifference(
-        _solved, "XLA solves by inverses of blocks, so what is no number spreads within them"
+        {"triangular_solve"},
+        _solved,
+        "XLA solves by inverses of blocks, so what is no number spreads within them",
     ),
     KnownDifference(
-        _grouped, "XLA multiplies what is of other groups by zero, so what is no number spreads"
+        {"convolution", "dynamic_conv"},
+        _grouped,
+        "XLA multiplies what is of other groups by zero, so what is no number spreads",
     ),
     KnownDifference(
+        {"select_and_scatter"},
         _no_order,
         "which element is selected beside one that is no number depends on their order",
     ),
     KnownDifference(
-        _tied, "XLA goes through a window in an order of its own, which shows where elements tie"
+        {"select_and_scatter"},
+        _tied,
+        "XLA goes through a window in an order of its own, which shows where elements tie",
     ),
     KnownDifference(
+        {"lgamma", "digamma", "polygamma"},
         _tiny_gamma,
         "XLA flushes denormals, and jaxlib takes the digamma of zero for nan before 0.11 and for -inf since",
     ),
     KnownDifference(
-        _lost_product, "XLA flushes denormals, within what is one operation for the kernels"
+        {"scaled_dot"},
+        _lost_product,
+        "XLA flushes denormals, within what is one operation for the kernels",
     ),
-    KnownDifference(_tiny_angle, "XLA flushes denormals, and divides 0 by 0 then"),
-    KnownDifference(_on_a_cut, "XLA does not ask zeros for their sign at branch cuts"),
+    KnownDifference({"atan2"}, _tiny_angle, "XLA flushes denormals, and divides 0 by 0 then"),
+    KnownDifference(_CUT, _on_a_cut, "XLA does not ask zeros for their sign at branch cuts"),
     KnownDifference(
-        _lost_zeta, "XLA multiplies a factorial that overflows by a power that underflows"
+        {"zeta", "polygamma"},
+        _lost_zeta,
+        "XLA multiplies a factorial that overflows by a power that underflows",
     ),
 ]
+
+
+@functools.cache
+def _known_of(operation: str) -> list[KnownDifference]:
+    return [k for k in KNOWN if k.operations is None or operation in k.operations]
 
 
 def undetermined(instruction: Instruction, operands: Sequence[Any], result: Any) -> Array | None:
@@ -246,7 +257,7 @@ def undetermined(instruction: Instruction, operands: Sequence[Any], result: Any)
         return None
     array = np.asarray(result)
     found: Array | None = None
-    for known in KNOWN:
+    for known in _known_of(instruction.op.name):
         mask = known.where(instruction, operands, array)
         if mask is not None and mask.any():
             found = mask if found is None else found | mask
@@ -259,6 +270,8 @@ NOT_IN_HLO = (
     "can't be translated to XLA HLO",
     # XLA refuses to read the largest number of c64 as it writes it.
     "is out of range for literal's primitive type C64",
+    # XLA converts all algorithms of products but one to StableHLO.
+    "which jaxlib does not convert to StableHLO",
 )
 
 #: operations that are read as something else than what was written, with the same values

@@ -306,3 +306,15 @@ def test_constants_that_are_left_out_are_refused(text: str) -> None:
         from_hlo(text)
     named = LEFT_OUT.replace("constant({...})", 'sine(p), metadata={op_name="constant({...})"}')
     assert from_hlo(named)(np.zeros(20, np.float32)).shape == (20,)
+
+
+def test_the_algorithm_that_jaxlib_does_not_convert_is_named() -> None:
+    text = """HloModule m
+ENTRY e {
+  p = f32[2,2] parameter(0)
+  ROOT d = f32[2,2] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=dot_bf16_bf16_f32_x6
+}"""
+    algorithm = from_hlo(text).computation.instructions[0].params["algorithm"]
+    assert algorithm.num_primitive_operations == 6
+    with pytest.raises(ArtifactError, match=r"line 4: algorithm=dot_bf16_bf16_f32_x9, .*\[X6\]"):
+        from_hlo(text.replace("x6", "x9"))

@@ -16,6 +16,8 @@ _FILE_LINE: Final = re.compile(r'"([^"]*)":(\d+):(\d+)')
 _SYNTAX: Final = re.compile(r"was parsing (\d+):(\d+): error: (.*)")
 
 
+_UNREAD_ALGORITHM: Final = "algorithm=dot_bf16_bf16_f32_x9"
+
 #: what stands for the file in locations of what has only a line in the text
 TEXT: Final = "<hlo>"
 
@@ -86,6 +88,9 @@ def described(text: str, complaints: Sequence[tuple[str, str]]) -> str:
 def ended(text: str, reason: str) -> str:
     """Why a reader ends, with the line that it ends on if the reason tells it."""
     line = 0
+    if "SIGSEGV" in reason and _UNREAD_ALGORITHM in text:
+        line = _line(text, text.find(_UNREAD_ALGORITHM))
+        return f"line {line}: {_UNREAD_ALGORITHM}, which jaxlib does not convert to StableHLO"
     quoted = re.search(r'loc\("(.+)":\d+:\d+\)', reason)
     if "param_no" in reason:
         line = _wrong_parameter(text)
