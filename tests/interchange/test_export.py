@@ -78,6 +78,61 @@ def test_a_loop_comes_back_with_its_gradient() -> None:
     assert xlapy.grad(loop)(2.0).item() == 7 * 2**6
 
 
+EDGES = np.array([-3, -1, -0.5, 0, 1e-3, 0.5, 1, 2, 3], np.float32)
+FUNCTIONS_OF_CHLO = {
+    "acos acosh asin asinh atan atanh cosh digamma erf erf_inv erfc lgamma sinh": EDGES,
+    "bessel_i1e square": EDGES,
+    "gelu log2 log10": 2 * EDGES,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "x"), [(n, x) for names, x in FUNCTIONS_OF_CHLO.items() for n in names.split()]
+)
+def test_functions_keep_their_derivatives_at_the_edges(name: str, x: Any) -> None:
+    function = getattr(ops, name, None) or getattr(xlapy, name)
+    loaded = xlapy.export(function, xlapy.TensorSpec(x.shape, "f32")).load()
+
+    def slopes(g: Any) -> Any:
+        return xlapy.grad(lambda x: xlapy.sum(g(x)))(x).numpy()
+
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(loaded(x).numpy(), function(x).numpy(), rtol=1e-6)
+        np.testing.assert_allclose(slopes(loaded), slopes(function), rtol=1e-6)
+
+
+def test_remainders_and_next_numbers_keep_their_derivatives() -> None:
+    for function in (xlapy.remainder, xlapy.fmod, ops.next_after):
+        loaded = xlapy.export(function, "f32[]", "f32[]").load()
+        for x, y in ((3.0, 1.0), (-2.0, 1.0), (2.0, -0.5), (0.0, 1.0), (2.25, 0.5)):
+            x, y = np.float32(x), np.float32(y)
+            assert np.array_equal(loaded(x, y).numpy(), function(x, y).numpy())
+            for i in (0, 1):
+                found, expected = (xlapy.grad(g, i)(x, y).item() for g in (loaded, function))
+                assert found == expected
+
+
+def test_a_composite_is_the_function_of_its_name_only_where_it_fits() -> None:
+    program = """
+    func.func private @made(%x: tensor<2xf32>) -> tensor<RESULT> { BODY
+      return %y : tensor<RESULT> }
+    func.func @main(%x: tensor<2xf32>) -> tensor<RESULT> {
+      %y = stablehlo.composite "NAME" %x {ATTRIBUTES decomposition = @made} : (tensor<2xf32>) -> tensor<RESULT>
+      return %y : tensor<RESULT> }"""
+    negated = "%y = stablehlo.negate %x : tensor<2xf32>"
+    finite = "%y = stablehlo.is_finite %x : (tensor<2xf32>) -> tensor<2xi1>"
+    other = [("chlo.erfc", "composite_attributes = {n = 1 : i64},"), ("chlo.zeta", "")]
+    for name, attributes in [*other, ("chlo.unknown", ""), ("my.erfc", "")]:
+        text = program.replace("NAME", name).replace("ATTRIBUTES", attributes)
+        loaded = xlapy.from_stablehlo(text.replace("BODY", negated).replace("RESULT", "2xf32"))
+        assert loaded(np.float32([1, 2])).tolist() == [-1, -2]
+    text = program.replace("NAME", "chlo.erfc").replace("ATTRIBUTES", "")
+    loaded = xlapy.from_stablehlo(text.replace("BODY", finite).replace("RESULT", "2xi1"))
+    assert loaded(np.float32([1, np.inf])).tolist() == [True, False]
+    named = xlapy.from_stablehlo(text.replace("BODY", negated).replace("RESULT", "2xf32"))
+    assert [i.op.name for i in named.computation.instructions] == ["erfc"]
+
+
 def test_text_written_again_is_the_same() -> None:
     artifact = xlapy.export(f, "f32[3]")
     loaded = xlapy.from_stablehlo(artifact.stablehlo_text)
@@ -145,6 +200,16 @@ def test_versions(version: str | None) -> None:
 def test_versions_out_of_range(version: Any) -> None:
     with refused(ArtifactError, "version must be one of StableHLO from"):
         xlapy.export(f, "f32[3]", version=version)
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "0.18.0", "0.19.0", None])
+def test_versions_without_composites_hold_what_functions_are_made_of(version: str | None) -> None:
+    for function in (ops.erf, ops.erfc, ops.asin, ops.sinh, ops.lgamma):
+        data = xlapy.export(function, "f32[3]", version=version).serialize()
+        loaded = xlapy.from_stablehlo(data)
+        np.testing.assert_allclose(loaded(X).numpy(), function(X).numpy(), rtol=1e-5)
+        names = {i.op.name for i in loaded.computation.instructions}
+        assert ({function.__name__} == names) == (version in (None, "0.19.0"))
 
 
 def test_what_a_version_lacks() -> None:

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         evaluate_grid,
         from_hlo,
         generic_text,
+        has_composites,
         minimum_version,
         parse,
         read,
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
 
 _PROGRAMS = (
     "clone", "compatible_version", "current_version", "evaluate", "evaluate_grid",
-    "from_hlo", "generic_text", "minimum_version", "parse", "read", "refine_shapes", "run_passes",
+    "from_hlo", "generic_text", "has_composites", "minimum_version", "parse", "read", "refine_shapes", "run_passes",
     "serialize_artifact", "text", "to_hlo",
 )  # fmt: skip
 
@@ -119,6 +120,7 @@ __all__ = [
     "generic_text",
     "get",
     "giving_away",
+    "has_composites",
     "hlo_text",
     "make_callback",
     "make_calling_runner",

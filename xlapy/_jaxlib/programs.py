@@ -305,13 +305,19 @@ def compatible_version(weeks: int) -> str:
     return _stablehlo.get_version_from_compatibility_requirement(requirement)
 
 
+def has_composites(version: str | None) -> bool:
+    """Whether a StableHLO version has composites, which CHLO's functions become; by default it has."""
+    return version is None or [int(n) for n in re.findall(r"\d+", version)] >= [0, 19, 0]
+
+
 def serialize_artifact(module: Module, version: str | None = None) -> bytes:
     """A portable artifact, which consumers of `version` and later read.
 
     Parameters
     ----------
     module : Module
-        CHLO operations become composites, MHLO ones custom calls, Shardy's annotations attributes.
+        CHLO operations become composites (in versions without: what they are made of), MHLO ones
+        custom calls, Shardy's annotations attributes.
     version : str, optional
         A StableHLO version; default the one that 12 weeks old consumers read.
 
@@ -325,6 +331,8 @@ def serialize_artifact(module: Module, version: str | None = None) -> bytes:
         If the version is unknown, or has no form for an operation in the module.
     """
     version = version or compatible_version(12)
+    if not has_composites(version):
+        module = run_passes(module, "func.func(chlo-legalize-to-stablehlo)")
     try:
         # It changes the module it is given. `hlo.serialize_portable_artifact` would drop CHLO and
         # MHLO silently.

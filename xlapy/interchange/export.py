@@ -16,8 +16,9 @@ from xlapy.interchange.imported import ImportedFunction, from_stablehlo
 from xlapy.source import hide_library_frames
 from xlapy.specs import TokenSpec, parse_spec
 from xlapy.tensor import Placed, Tensor
-from xlapy.trace.builder import require_function
+from xlapy.trace.builder import as_computation, require_function
 from xlapy.trace.computation import Computation, Instruction, Value
+from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead, expand
 from xlapy.trace.stablehlo import to_stablehlo
@@ -70,9 +71,12 @@ class Artifact:
         if self._bytes is None:
             from xlapy import _jaxlib
 
-            self._bytes = _jaxlib.serialize_artifact(
-                _jaxlib.parse(self.stablehlo_text), self.version
-            )
+            text = self.stablehlo_text
+            if _jaxlib.has_composites(self.version):
+                named = expand(self.computation, _composite_form, repeated=False)
+                if named is not self.computation:
+                    text = to_stablehlo(named)
+            self._bytes = _jaxlib.serialize_artifact(_jaxlib.parse(text), self.version)
         return self._bytes
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -156,6 +160,11 @@ def export(
     UnsupportedOpError
         If an operation cannot be written in StableHLO.
 
+    Notes
+    -----
+    The program is what `f` computes. StableHLO has no word for `stop_gradient`: a program that is read back has the
+    derivative of all its operations. Export ``value_and_grad(f)`` to hand on a derivative of your own making.
+
     Examples
     --------
     >>> import xlapy
@@ -220,6 +229,31 @@ def _portable_form(instruction: Instruction) -> Callable[..., Any] | None:
 def _exact_form(instruction: Instruction) -> Callable[..., Any] | None:
     """How a function of CHLO is written, which portable artifacts hold as what it is composed of."""
     return composition(instruction) if instruction.op.hlo.name.startswith("chlo.") else None
+
+
+#: functions of CHLO that jaxlib writes as what they are made of, without their name
+_UNNAMED = frozenset({"bessel_i1e", "digamma", "erf_inv", "erfc", "lgamma", "next_after"})
+
+
+def _composite_form(instruction: Instruction) -> Callable[..., Any] | None:
+    """Such a function as a composite of its name, as jaxlib writes the others, which tells readers the derivative."""
+    op = instruction.op
+    if op.name not in _UNNAMED:
+        return None
+
+    def named(*operands: Any) -> Any:
+        return bind(
+            lookup("composite_call"),
+            *operands,
+            decomposition=as_computation(
+                lambda *xs: bind(op, *xs), [x.spec for x in operands], name=op.name
+            ),
+            name=op.hlo.name,
+            composite_attributes="{}",
+            version=1,
+        )
+
+    return named
 
 
 def _computation(f: Callable[..., Any] | Computation, specs: Sequence[Any]) -> Computation:

@@ -223,9 +223,10 @@ def divided(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     zero = compared(y, filled(y, 0), "EQ")
     none = compared(r, filled(r, 0), "EQ")
     whole = call("select", compared(q, filled(q, 0), "EQ"), _signed_zero(ratio), whole)
-    # A zero with the sign of the divisor, and the derivative that the remainder has.
-    still = call("stop_gradient", r)
-    signed = call("select", _signbit(y), call("neg", call("sub", still, r)), call("sub", r, still))
+    # A zero with the sign of the divisor, and the derivative that the remainder has: |r| is 0 and has none there.
+    zero_of_r = call("abs", r)
+    above, below = call("add", r, zero_of_r), call("neg", call("add", call("neg", r), zero_of_r))
+    signed = call("select", _signbit(y), below, above)
     r = call("select", wrong, call("add", r, y), call("select", none, signed, r))
     return call("select", zero, ratio, whole), r
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import ml_dtypes
+
 from xlapy.dtypes import as_dtype
 from xlapy.errors import DTypeError
 from xlapy.staging import composite
@@ -16,6 +18,9 @@ from xlapy.tensor import Tensor
 from .comparison import compared
 from .docstrings import ARRAY_AS_FLOAT, MATCHED_AS_FLOAT, document
 from .promotion import call, convert, filled, inexact, meet_inexact
+
+# ml_dtypes knows numpy's floats and the narrow ones.
+_finfo: Any = ml_dtypes.finfo
 
 __all__ = [
     "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh",
@@ -339,10 +344,13 @@ def _log_to_base(x: Tensor, base: int) -> Tensor:
     whole = call("round_nearest_even", y)
     power = call("pow", filled(x, base), whole)
     exact = call("compare", power, x, comparison_direction="EQ")
-    # Added as a constant, so that the derivative stays that of the quotient.
     exact = call("and", exact, call("is_finite", y))
     error = call("select", exact, call("sub", whole, y), filled(y, 0))
-    return call("add", y, call("stop_gradient", error))
+    # The derivative is that of the quotient, in artifacts too: the error is a multiple of half the distance of 1 to the
+    # next number, so that rounding it in these units leaves it as it is, and no derivative of it.
+    unit = float(_finfo(x.dtype.numpy).eps) / 2
+    units = call("round_nearest_even", call("div", error, filled(y, unit)))
+    return call("add", y, call("mul", units, filled(y, unit)))
 
 
 @composite(arrays=2)

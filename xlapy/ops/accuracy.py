@@ -187,7 +187,4 @@ def plain_hlo(name: str, mlir_name: str, fewest_bits: int = 0) -> Hlo:
         else:
             writer.line(mlir_name, instruction)
 
-    def read(reader: Any, operation: Any) -> Any:
-        return bind(lookup(name), *reader.operands(operation))
-
-    return Hlo(mlir_name, write=write, read=read)
+    return Hlo(mlir_name, write=write)
