@@ -22,7 +22,10 @@ def test_a_byte_order_is_no_type_of_its_own() -> None:
     assert as_dtype(np.dtype(">f4")) is as_dtype("f32")
 
 
-@pytest.mark.parametrize("nothing", [None, "nonsense", object, "M8[s]", "U3", 3, [1]], ids=repr)
+NOTHING = [None, "nonsense", object, "M8[s]", "U3", 3, [1], memoryview(bytearray(b"ab"))]
+
+
+@pytest.mark.parametrize("nothing", NOTHING, ids=lambda x: type(x).__name__)
 def test_what_is_no_type_is_refused(nothing: Any) -> None:
     with pytest.raises(DTypeError, match=r"element types; got .* \[X1\]"):
         as_dtype(nothing)

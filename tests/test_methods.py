@@ -101,6 +101,33 @@ def test_objects_with_slots():
         model.assigning(ONE)
 
 
+def test_explain_names_the_attributes_that_changed():
+    class Scaled(Model):
+        @xlapy.compile
+        def scaled(self, x):
+            return x * self.layer.gain * self.settings["scale"] * self.weight
+
+    model = Scaled()
+    model.scaled(ONE)
+    model.layer.gain = 3.0
+    model.scaled(ONE)
+    model.settings["scale"] = 0.0
+    model.scaled(ONE)
+    model.settings["scale"] = -0.0  # equal to 0.0
+    assert str(model.scaled(ONE)[0]) == "-0.0"
+    model.weight = xlapy.ones(2)
+    model.scaled(ONE)
+    first, *lines = Scaled.scaled.explain().splitlines()
+    assert "self.weight: f32[5000], " in first
+    assert "self.layers[0].gain: static 1.0" in first
+    assert [line.partition(": ")[2] for line in lines] == [
+        "self.layer.gain changed from static 1.0 to static 3.0",
+        "self.settings['scale'] changed from static 2.0 to static 0.0",
+        "self.settings['scale'] changed from static 2.0 to static -0.0",
+        "self.weight changed from f32[5000] to f32[2]",
+    ]
+
+
 def test_another_number_is_seen_and_an_equal_one_traces_nothing():
     model = Model()
     assert float(model.total(ONE)) == 40000

@@ -400,6 +400,7 @@ def test_other_arguments_and_results_are_refused(backend: str) -> None:
 def test_a_grid_and_a_function_are_required() -> None:
     for options in (
         {"num_replicas": 0}, {"num_partitions": -1}, {"num_replicas": True}, {"num_replicas": 2.0},
+        {"num_replicas": np.ones(3)}, {"num_partitions": "two"}, {"num_partitions": None},
     ):  # fmt: skip
         with pytest.raises(ConstraintError, match=r"must be a positive integer; got .* \[X1\]"):
             xlapy.replicate(lambda x: x, **options)  # type: ignore[arg-type]

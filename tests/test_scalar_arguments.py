@@ -299,6 +299,16 @@ def test_static_arguments_that_are_equal_are_told_apart() -> None:
     assert f.traces == 9
 
 
+@pytest.mark.parametrize("n", ["nan", "-inf"])
+def test_numbers_that_equal_nothing_are_one_static_argument(n: str) -> None:
+    f = xlapy.compile(lambda x, n: x, static_argnames="n")
+    for make in (float, lambda n: (float(n),), np.float32, lambda n: complex(float(n), 1)):
+        before = f.traces
+        f(1.0, make(n))
+        f(1.0, make(n))
+        assert f.traces == before + 1
+
+
 HANDED_ON: dict[str, Function] = {
     "positive": lambda x, n: x * xlapy.positive(n),
     "asarray": lambda x, n: x * xlapy.asarray(n),

@@ -22,7 +22,13 @@ from xlapy.errors import (
     UnsupportedOpError,
     XlapyError,
 )
-from xlapy.methods import BoundMethod, describe_object, require_unchanged, stand_in_for
+from xlapy.methods import (
+    BoundMethod,
+    describe_object,
+    require_unchanged,
+    stand_in_for,
+    static_key,
+)
 from xlapy.scalar_arguments import SCALARS, ScalarArguments, is_scalar
 from xlapy.signatures import (
     INSTANCE,
@@ -41,7 +47,6 @@ from xlapy.signatures import (
     signature_of,
     spec_of_leaf,
     stand_in,
-    told_apart,
     unrepeated,
     with_leaves,
     without_static,
@@ -303,13 +308,13 @@ class CompiledFunction:
                     raise TracingError(
                         f"{self._name}: a static argument must not be a tensor; got {name} [X1]"
                     )
-            static = tuple((n, told_apart(v), v) for n, v in found.items())
+            static = tuple((n, static_key(v), v) for n, v in found.items())
             args, kwargs = without_static(self._name, self._static, bound)
         leaves, structure = tree.flatten((args, kwargs))
         if instance is not None:
             more, description = describe_object(instance)
             leaves = [*more, *leaves]
-            static = (*static, (INSTANCE, type(instance), description))
+            static = (*static, (INSTANCE, description, description))
         return Signature(leaves, structure, static)
 
     def _paths(self, signature: Signature) -> list[str]:

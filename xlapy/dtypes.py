@@ -142,7 +142,7 @@ def as_dtype(dtype: Any) -> DType:
     """
     try:
         return _LOOKUP[dtype]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):  # another value, or one that has no hash
         pass
     try:
         # A byte order of its own is a matter of the array, not of the element type. To numpy None is float64.

@@ -26,6 +26,16 @@ _OPAQUE: Final = (
 )
 
 
+def static_key(value: Any) -> Any:
+    """What to know a static value by: to equality 1, True and 1.0 are one, 0.0 and -0.0 too, and nan not even itself."""
+    kind = type(value)
+    if isinstance(value, float | complex | np.inexact):
+        return kind, repr(value)
+    if kind is tuple or kind is frozenset:
+        return kind, kind(static_key(v) for v in value)
+    return kind, value
+
+
 def describe_object(instance: Any) -> tuple[list[Any], Any]:
     """Part an object into the tensors that it holds, however deep, and a hashable description of the rest.
 
@@ -87,7 +97,7 @@ def _describe(x: Any, path: str, leaves: list[Any], seen: dict[int, int]) -> Any
         leaves.append(x)
         return _LEAF
     if isinstance(x, type):  # of a class method
-        return ("static", type(x), x)
+        return ("static", static_key(x), x)
     if path == "self" or _is_plain_object(x):
         if id(x) in seen:
             return ("again", seen[id(x)])
@@ -110,10 +120,23 @@ def _describe(x: Any, path: str, leaves: list[Any], seen: dict[int, int]) -> Any
             f"an attribute of a compiled method's object must be hashable or made of tensors; got"
             f" {type(x).__name__} for {path} [X1]"
         ) from None
-    return ("static", type(x), x)
+    return ("static", static_key(x), x)
 
 
 _LEAF: Final = ("leaf",)
+
+
+def parts_of(description: Any, path: str = "self") -> Iterator[tuple[str, Any]]:
+    """Where each tensor and each static value of a described object is found, and its own description."""
+    what, *rest = description
+    if what == "object":
+        for name, part in rest[1]:
+            yield from parts_of(part, f"{path}.{name}")
+    elif what == "container":
+        for place, part in zip(tree.paths(rest[0], path), rest[1], strict=True):
+            yield from parts_of(part, place)
+    elif what != "again":
+        yield path, description
 
 
 def stand_in_for(

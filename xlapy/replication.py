@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -10,9 +9,9 @@ from typing import Any, final
 from xlapy.backends.base import Backend, CompileOptions, Executable
 from xlapy.backends.eager import compile_checked
 from xlapy.compilation import CompiledFunction
-from xlapy.errors import DTypeError, ShapeError, TracingError
+from xlapy.errors import DTypeError, ShapeError, TracingError, XlapyError
 from xlapy.ops import indexing, joining, shaping
-from xlapy.specs import Spec, TensorSpec, require
+from xlapy.specs import Spec, TensorSpec, as_int, require
 from xlapy.tensor import Placement
 from xlapy.trace.builder import XlaBuilder, require_function
 from xlapy.trace.computation import Computation
@@ -75,8 +74,10 @@ def replicate(
 
 def _count(given: Any, what: str) -> int:
     """A positive number, which may be one of numpy's."""
-    ok = hasattr(given, "__index__") and not isinstance(given, bool)
-    count = operator.index(given) if ok else 0
+    try:
+        count = as_int(given)
+    except XlapyError:
+        count = 0
     require(count > 0, "X1", f"replicate: {what} must be a positive integer", given)
     return count
 

@@ -13,6 +13,7 @@ from xlapy import tree
 from xlapy.backends.base import Executable as Program
 from xlapy.dtypes import python_scalar
 from xlapy.errors import BackendError, ConstraintError, DTypeError, TracingError, shown
+from xlapy.methods import parts_of
 from xlapy.numpy.promotion import is_weak
 from xlapy.scalar_arguments import SCALARS, ScalarArguments, is_scalar
 from xlapy.specs import Spec, TensorSpec, TokenSpec
@@ -27,7 +28,10 @@ INSTANCE: Final = object()
 
 @final
 class Signature:
-    """What a call's arguments amount to: the key under which its program is kept."""
+    """What a call's arguments amount to: the key under which its program is kept.
+
+    `static` has a name, what it is known by and the value of each static argument, and of a method's object.
+    """
 
     __slots__ = ("key", "leaves", "static", "structure")
 
@@ -35,7 +39,8 @@ class Signature:
         self.leaves = leaves = [_plain(x) for x in leaves]
         self.structure = structure
         self.static = static
-        self.key = (structure, static, tuple([leaf_key(x) for x in leaves]))
+        known = tuple([s[:2] for s in static])
+        self.key = (structure, known, tuple([leaf_key(x) for x in leaves]))
 
 
 def _plain(x: Any) -> Any:
@@ -44,16 +49,6 @@ def _plain(x: Any) -> Any:
         return x
     number = python_scalar(x)
     return x if number is None else number
-
-
-def told_apart(value: Any) -> Any:
-    """What to know a static argument by, beside equality, to which 1, True and 1.0 are one, and 0.0 and -0.0."""
-    kind = type(value)
-    if kind is float or kind is complex:
-        return kind, repr(value)
-    if kind is tuple or kind is frozenset:
-        return kind, kind(told_apart(v) for v in value)
-    return kind
 
 
 def leaf_key(x: Any) -> Any:
@@ -77,9 +72,10 @@ def leaf_key(x: Any) -> Any:
 
 def leaf_paths(signature: Signature, parameters: Sequence[inspect.Parameter]) -> list[str]:
     """What each leaf of a call of a function with these parameters is called: ``x``, ``params['w']``, ..."""
+    names: list[str] = []
     if signature.static and signature.static[-1][0] is INSTANCE:
         parameters = parameters[1:]  # the object is no argument: its leaves come first
-    names: list[str] = []
+        names = [path for path, part in parts_of(signature.static[-1][2]) if part[0] == "leaf"]
     args_structure, kwargs_structure = signature.structure.children
     for i, child in enumerate(args_structure.children):
         if i < len(parameters) and parameters[i].kind is not inspect.Parameter.VAR_POSITIONAL:
@@ -90,8 +86,7 @@ def leaf_paths(signature: Signature, parameters: Sequence[inspect.Parameter]) ->
         names.extend(tree.paths(child, label))
     for key, child in zip(kwargs_structure.data, kwargs_structure.children, strict=True):
         names.extend(tree.paths(child, str(key)))
-    missing = len(signature.leaves) - len(names)
-    return [f"self.{i}" for i in range(missing)] + names
+    return names
 
 
 def difference(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
@@ -129,9 +124,13 @@ def described(signature: Signature, paths: Sequence[str]) -> dict[str, str]:
         else type(x).__name__
         for p, x in zip(paths, signature.leaves, strict=True)
     }
-    for name, *rest in signature.static:
+    for name, _, value in signature.static:
         if name is not INSTANCE:
-            found[name] = f"static {rest[1]!r}"
+            found[name] = f"static {value!r}"
+            continue
+        for path, part in parts_of(value):
+            if part[0] == "static":
+                found[path] = f"static {part[2]!r}"
     return found
 
 

@@ -91,7 +91,7 @@ class TensorSpec:
                     break
             else:
                 return found
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, ValueError):
             pass
         key = (as_shape(shape), as_dtype(dtype), tuple(dynamic))
         self = cls._interned.get(key)

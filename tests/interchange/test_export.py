@@ -10,7 +10,7 @@ from refusals import refused
 
 import xlapy
 from xlapy import ops
-from xlapy.errors import ArtifactError, DTypeError, UnsupportedOpError
+from xlapy.errors import ArtifactError, BackendError, DTypeError, UnsupportedOpError
 
 X = np.array([0.5, -1.5, 2.0], np.float32)
 BACKENDS = ["pjrt:cpu", "interpreter"]
@@ -51,6 +51,23 @@ def test_an_artifact_runs_everywhere(backend: str) -> None:
         check(loaded)
         assert loaded(X)[0].backend.name == backend
         check(xlapy.from_stablehlo(artifact.stablehlo_text))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_program_is_read_for_a_backend(backend: str) -> None:
+    other = next(b for b in BACKENDS if b != backend)
+    hlo = xlapy.compile(f).lower(X).hlo_text
+    text = xlapy.export(f, "f32[3]").stablehlo_text
+    any_size = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }"
+    for read, given in ((xlapy.from_stablehlo, text), (xlapy.from_hlo, hlo)):
+        loaded = read(given, backend=backend)
+        check(loaded)
+        assert loaded(X)[1].backend.name == backend
+        assert loaded(xlapy.asarray(X, device=other))[1].backend.name == backend
+        assert loaded(X, backend=other)[1].backend.name == other
+        with refused(BackendError, "backend must be one of"):
+            read(given, backend="nowhere")
+    assert xlapy.from_stablehlo(any_size, backend=backend)(X).backend.name == backend
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

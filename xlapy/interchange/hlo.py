@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from xlapy.interchange.imported import ImportedFunction, read_program
 from xlapy.trace.stablehlo_reader import from_stablehlo_module
@@ -10,7 +11,7 @@ from xlapy.trace.stablehlo_reader import from_stablehlo_module
 __all__ = ["from_hlo"]
 
 
-def from_hlo(program: str | bytes | Path) -> ImportedFunction:
+def from_hlo(program: str | bytes | Path, *, backend: Any = None) -> ImportedFunction:
     """Read an HLO program.
 
     Parameters
@@ -18,11 +19,13 @@ def from_hlo(program: str | bytes | Path) -> ImportedFunction:
     program : str or bytes or path
         HLO text, as ``f.lower(x).hlo_text`` and ``Executable.optimized_hlo_text`` give it and XLA dumps it with
         ``--xla_dump_to``; a serialised ``HloModuleProto``; or the path of a file with either.
+    backend : str or Backend, optional
+        Where to run, unless a call says otherwise; by default where the arguments lie.
 
     Returns
     -------
     ImportedFunction
-        A callable that takes ``backend=``, runs on any backend, works inside compiled functions, and can be
+        A callable that takes ``backend=`` as well, runs on any backend, works inside compiled functions, and can be
         differentiated and vectorised. Layouts are dropped, as they say only where elements lie in memory.
 
     Raises
@@ -57,4 +60,5 @@ def from_hlo(program: str | bytes | Path) -> ImportedFunction:
     """
     from xlapy import _jaxlib
 
-    return ImportedFunction(from_stablehlo_module(_jaxlib.from_hlo(read_program(program))))
+    module = _jaxlib.from_hlo(read_program(program))
+    return ImportedFunction(from_stablehlo_module(module), backend=backend)

@@ -39,10 +39,14 @@ class ImportedFunction:
     """
 
     def __init__(
-        self, computation: Computation | None, any_size: AnySizeProgram | None = None
+        self,
+        computation: Computation | None,
+        any_size: AnySizeProgram | None = None,
+        backend: Any = None,
     ) -> None:
         self._computation = computation
         self._any_size = any_size
+        self._backend = None if backend is None else get_backend(backend)
         self._programs: dict[Any, Any] = {}
         self._specs: tuple[Spec, ...]
         self._results: tuple[Spec, ...]
@@ -79,14 +83,14 @@ class ImportedFunction:
         *args : Tensor or array-like
             One for each parameter.
         backend : str or Backend, optional
-            Where to run; by default where the arguments lie.
+            Where to run; by default the one that the program was read for, or else where the arguments lie.
 
         Returns
         -------
         Tensor or tuple of Tensor
         """
         try:
-            return self._call(args, backend)
+            return self._call(args, self._backend if backend is None else backend)
         except XlapyError as error:
             hide_library_frames(error)
             raise
@@ -209,7 +213,9 @@ def _as_spec(x: Any, spec: Spec) -> Any:
     return host_array(x)
 
 
-def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> ImportedFunction:
+def from_stablehlo(
+    program: str | bytes | Path, entry: str = "main", *, backend: Any = None
+) -> ImportedFunction:
     """Read a StableHLO program.
 
     Parameters
@@ -218,11 +224,13 @@ def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> Imported
         The text of a module, a portable artifact, or the path of a file with either.
     entry : str
         The function to call.
+    backend : str or Backend, optional
+        Where to run, unless a call says otherwise; by default where the arguments lie.
 
     Returns
     -------
     ImportedFunction
-        A callable that takes ``backend=``, runs on any backend, works inside compiled functions, and can be
+        A callable that takes ``backend=`` as well, runs on any backend, works inside compiled functions, and can be
         differentiated and vectorised.
 
     Raises
@@ -258,18 +266,19 @@ def from_stablehlo(program: str | bytes | Path, entry: str = "main") -> Imported
     if isinstance(given, str) and "!quant." in given:
         from xlapy.interchange.quantized import read_quantized, spelled_as_floats
 
-        return ImportedFunction(read_quantized(_jaxlib.read(spelled_as_floats(given)), entry))
+        quantized = read_quantized(_jaxlib.read(spelled_as_floats(given)), entry)
+        return ImportedFunction(quantized, backend=backend)
     module = _jaxlib.read(given)
     reader = Reader(module)
     if not reader.is_any_size(reader.entry_name(entry)):
-        return ImportedFunction(from_stablehlo_module(module, entry))
+        return ImportedFunction(from_stablehlo_module(module, entry), backend=backend)
     any_size = AnySizeProgram(module, entry)
     try:
-        return ImportedFunction(any_size.of_declared_sizes(), any_size)
+        return ImportedFunction(any_size.of_declared_sizes(), any_size, backend)
     except UnsupportedOpError:
         raise
     except XlapyError:  # which an operation gives that needs to know sizes
-        return ImportedFunction(None, any_size)
+        return ImportedFunction(None, any_size, backend)
 
 
 def read_program(program: str | bytes | bytearray | Path) -> str | bytes:
