@@ -27,7 +27,7 @@ _OPAQUE: Final = (
 
 
 def static_key(value: Any) -> Any:
-    """What to know a static value by: to equality 1, True and 1.0 are one, 0.0 and -0.0 too, and nan not even itself."""
+    """What to know a static value by, for 1, True and 1.0 are equal, so are 0.0 and -0.0, and nan equals nothing."""
     kind = type(value)
     if isinstance(value, float | complex | np.inexact):
         return kind, repr(value)
