@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import xlapy
+from xlapy.errors import ShapeError
 
 M = np.arange(12, dtype=np.float32).reshape(3, 4)
 BACKENDS = ["pjrt:cpu", "interpreter"]
@@ -117,3 +118,18 @@ def test_what_is_closed_over_is_the_same_for_all() -> None:
     np.testing.assert_array_equal(xlapy.vmap(lambda x: x * w)(M).numpy(), M * M[0])
     compiled = xlapy.compile(lambda w: xlapy.vmap(lambda x: x * w)(M))
     np.testing.assert_array_equal(compiled(w).numpy(), M * M[0])
+
+
+def test_axes_out_of_range_are_refused_by_name() -> None:
+    with pytest.raises(
+        ShapeError, match="twice: in_axes must be in the range of the 1 dim.*; got 3"
+    ):
+        xlapy.vmap(twice, in_axes=3)(np.ones(2))
+    with pytest.raises(
+        ShapeError, match="twice: out_axes must be in the range of the 1 dim.*; got 5"
+    ):
+        xlapy.vmap(twice, out_axes=5)(np.ones(2))
+
+
+def twice(x: Any) -> Any:
+    return x + x

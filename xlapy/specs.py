@@ -426,11 +426,11 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def as_axis(axis: Any, rank: int, label: str = "X1") -> int:
+def as_axis(axis: Any, rank: int, label: str = "X1", what: str = "axis") -> int:
     """An axis counted from the front; negative ones count from the back."""
-    number = as_int(axis, "axis", label)
+    number = as_int(axis, what, label)
     if not -rank <= number < rank:
-        require_shape(False, label, f"axis must be in the range of the {rank} dimensions", number)
+        require_shape(False, label, f"{what} must be in the range of the {rank} dimensions", number)
     return number + rank if number < 0 else number
 
 

@@ -109,8 +109,8 @@ def _to_front(x: Tensor, axis: int) -> Any:
     return bind(lookup("transpose"), x, permutation=order)
 
 
-def _from_front(x: Tensor, axis: int) -> Any:
-    position = as_axis(axis, x.ndim)
+def _from_front(x: Tensor, axis: int, name: str) -> Any:
+    position = as_axis(axis, x.ndim, what=f"{name}: out_axes")
     if position == 0:
         return Tensor(x.placed, x.payload)  # an argument itself perhaps
     order = (*range(1, position + 1), 0, *range(position + 1, x.ndim))
@@ -136,7 +136,7 @@ def _vectorize(
     for i, (t, a) in enumerate(zip(tensors, axes, strict=True)):
         if a is None:
             continue
-        position = as_axis(a, t.ndim)
+        position = as_axis(a, t.ndim, what=f"{name}: in_axes")
         sizes.add(t.shape[position])
         tensors[i] = _to_front(t, position)
     if len(sizes) != 1:
@@ -190,5 +190,5 @@ def _vectorize(
             continue
         if not b:
             x = broadcast_leading(x, size)
-        finished.append(_from_front(x, a))
+        finished.append(_from_front(x, a, name))
     return tree.unflatten(out_structure, finished)

@@ -53,8 +53,14 @@ def test_the_numpy_like_functions_work_on_its_values() -> None:
 
 
 def test_what_it_refuses() -> None:
+    for name in (3, None, b"main"):
+        with refused(DTypeError, "name must be a text"):
+            xlapy.XlaBuilder(name)  # type: ignore[arg-type]
     b = xlapy.XlaBuilder("refusing")
     x = b.parameter(0, "f32[3]")
+    for roots in ([x, x], (x,), {"x": x}):
+        with refused(DTypeError, "a root must be a tensor; hand over several one by one"):
+            b.build(roots)
     with refused(ConstraintError, "declared once"):
         b.parameter(0, "f32[3]")
     for number in (-1, 1.0, "1", None, True):

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from xlapy.dtypes import DType, python_scalar
 from xlapy.errors import DTypeError, TracingError, XlapyError
 from xlapy.source import Source, caller
-from xlapy.specs import Spec, TensorSpec, parse_spec, require
+from xlapy.specs import Spec, TensorSpec, parse_spec, require, require_dtype
 from xlapy.tensor import Tensor
 from xlapy.trace.computation import Computation, Instruction, Scope, Value
 from xlapy.trace.host_arrays import host_array, scalar_array
@@ -55,6 +55,7 @@ class XlaBuilder:
     )  # fmt: skip
 
     def __init__(self, name: str = "main", parent: Scope | None = None) -> None:
+        require_dtype(type(name) is str, "X1", "name must be a text", name)
         self.scope = Scope(name, parent, self)
         self.parameters: dict[int, Value] = {}
         self.parameter_names: dict[int, str] = {}
@@ -150,6 +151,10 @@ class XlaBuilder:
             If the builder was built already, or a root belongs to another one.
         """
         self._check_open()
+        for root in roots:
+            if isinstance(root, list | tuple | dict):
+                what = "a root must be a tensor; hand over several one by one, or as ops.tuple"
+                require_dtype(False, "X1", what, type(root).__name__)
         if roots:
             results = [self.value(r) for r in roots]
         else:
