@@ -7,7 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NoReturn, TypeAlias, final
+from typing import Any, Final, NoReturn, TypeAlias, cast, final
 
 import numpy as np
 
@@ -37,8 +37,48 @@ __all__ = [
     "require_shape",
 ]
 
-#: the size of a dimension of which nothing is known (only in programs read from text)
-DYNAMIC: Final = -1
+
+@final
+class _UnknownSize:
+    """The size of a dimension that is known only when the program runs; it equals -1, which `reshape` takes for it.
+
+    What computes with it, counts to it or makes an array of it gets an error, for it would get something wrong.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (type(other) is int and other == -1)
+
+    def __hash__(self) -> int:
+        return hash(-1)
+
+    def __repr__(self) -> str:
+        return "?"
+
+    def __format__(self, spec: str) -> str:
+        return format("?", spec)
+
+    def __reduce__(self) -> str:
+        return "DYNAMIC"
+
+    def _refuse(self, *_: object) -> NoReturn:
+        require_shape(
+            False,
+            "X2",
+            "a size must be known, or bounded as in 'f32[<=8]', for this to be computed from it",
+            self,
+        )
+        raise AssertionError
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = __abs__ = _refuse
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = __mod__ = __rmod__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __divmod__ = __rdivmod__ = __pow__ = __rpow__ = _refuse
+    __int__ = __index__ = __float__ = __array__ = _refuse
+
+
+#: the size of a dimension of which nothing is known
+DYNAMIC: Final = cast("int", _UnknownSize())
 # XLA counts elements and bytes in signed 64-bit numbers; beyond them it aborts.
 _MAX_SIZE: Final = 1 << 62
 #: numpy, which holds the values on the host, has no more dimensions
@@ -99,7 +139,10 @@ class TensorSpec:
             self = object.__new__(cls)
             self.shape, self.dtype, self.dynamic = key
             self.rank = len(self.shape)
-            self.size = math.prod(self.shape)
+            known = [d for d in self.shape if d != DYNAMIC]
+            self.size = math.prod(known)
+            if self.size and len(known) < len(self.shape):
+                self.size = DYNAMIC
             self.mlir = _mlir_type(self)
             if self.rank > MAX_RANK:
                 raise ShapeError(
@@ -110,7 +153,7 @@ class TensorSpec:
                     f"dynamic must name axes of {self.rank} dimensions; got {self.dynamic} [X1]"
                 )
             # Of an empty array the other sizes count: strides are products of them.
-            if math.prod([max(abs(d), 1) for d in self.shape]) * self.dtype.bits > _MAX_SIZE:
+            if math.prod([d for d in known if d]) * self.dtype.bits > _MAX_SIZE:
                 raise ShapeError(f"an array must have fewer than 2**62 bits; got {self} [X1]")
             self.spec = self
             cls._interned[key] = self
@@ -347,6 +390,8 @@ def as_int(value: Any, what: str = "a size", label: str = "X1") -> int:
         if value.bit_length() > _LONGEST:
             require(False, label, f"{what} must have {_LONGEST} bits at most", value)
         return value
+    if type(value) is _UnknownSize:
+        return DYNAMIC
     if isinstance(value, bool) or (
         hasattr(value, "dtype") and getattr(value.dtype, "kind", "i") == "b"
     ):
@@ -420,8 +465,10 @@ def as_word(value: Any, prefix: str = "") -> Any:
 def as_shape(shape: Any) -> tuple[int, ...]:
     """A checked shape: a tuple of sizes that are not negative (`DYNAMIC` apart)."""
     sizes = as_ints(shape, "shape")
+    if DYNAMIC in sizes:
+        sizes = tuple([DYNAMIC if n == DYNAMIC else n for n in sizes])
     for size in sizes:
-        if size < 0 and size != DYNAMIC:
+        if size is not DYNAMIC and size < 0:
             require_shape(False, "X1", "sizes must not be negative", sizes)
     return sizes
 

@@ -15,7 +15,7 @@ from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Instruction
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
-from xlapy.trace.zeros import sized_like
+from xlapy.trace.sizes import sized_like
 
 __all__ = ["on_whole_arrays"]
 

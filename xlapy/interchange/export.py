@@ -143,7 +143,8 @@ def export(
     f : callable
         A function of tensors, a compiled function, or an imported program.
     *specs : TensorSpec, str such as ``"f32[8,4]"``, or example arguments
-        In containers as f takes them; none for an imported program.
+        In containers as f takes them; none for an imported program. A size may be left open, ``"f32[?,4]"``: the
+        program then takes arrays of any. What needs to know the size is refused.
     version : str, optional
         The StableHLO version that a reader has, such as ``"1.4.0"``; by default the newest.
     platforms : sequence of str
@@ -172,6 +173,10 @@ def export(
     >>> artifact
     Artifact(<lambda>: f32[2,3], f32[3,4] -> f32[2,4])
     >>> reloaded = xlapy.from_stablehlo(artifact.serialize())
+    >>> any_rows = xlapy.export(lambda x: xlapy.softmax(x + 1.0), "f32[?,4]")
+    >>> xlapy.from_stablehlo(any_rows.serialize())(xlapy.zeros((2, 4)))
+    Tensor([[0.25, 0.25, 0.25, 0.25],
+            [0.25, 0.25, 0.25, 0.25]], f32[2,4])
     """
     try:
         if version is not None:

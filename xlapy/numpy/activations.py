@@ -12,9 +12,10 @@ from xlapy.ops import reduction
 from xlapy.specs import as_axes, as_axis, as_flag, as_int, as_ints
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
+from xlapy.trace.sizes import iota_like
 
 from .docstrings import ARRAY, ARRAY_AS_FLOAT, document
-from .promotion import as_tensor, call, convert, filled, inexact
+from .promotion import as_tensor, call, convert, filled, inexact, spread
 
 __all__ = ["gelu", "log_softmax", "logsumexp", "one_hot", "relu", "silu", "softmax", "softplus"]
 
@@ -23,10 +24,10 @@ def _axes(axis: Any) -> int | tuple[int, ...] | None:
     return axis if axis is None or type(axis) is int else as_ints(axis, "axis")
 
 
-def _repeated(x: Tensor, axes: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+def _repeated(reduced: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
     """A reduction's result along the axes that were reduced."""
-    dims = tuple(i for i in range(len(shape)) if i not in axes)
-    return call("broadcast_in_dim", x, shape=shape, broadcast_dimensions=dims)
+    dims = tuple(i for i in range(x.ndim) if i not in axes)
+    return spread(reduced, x.shape, dims, (x,))
 
 
 def _shifted(x: Any, axis: Any) -> tuple[Tensor, tuple[int, ...], Tensor, DType]:
@@ -43,7 +44,7 @@ def _shifted(x: Any, axis: Any) -> tuple[Tensor, tuple[int, ...], Tensor, DType]
     largest = call("stop_gradient", reduction.reduce_max(x, axes)) if axes else x
     # Where all are -inf, or one is inf, nothing is subtracted: the difference would be nan.
     largest = call("select", call("is_finite", largest), largest, filled(largest, 0))
-    return call("sub", x, _repeated(largest, axes, x.shape)), axes, largest, kind
+    return call("sub", x, _repeated(largest, axes, x)), axes, largest, kind
 
 
 def softmax(x: Any, /, axis: int | Sequence[int] = -1) -> Tensor:
@@ -73,7 +74,7 @@ def softmax(x: Any, /, axis: int | Sequence[int] = -1) -> Tensor:
 def _softmax(x: Any, axis: Any) -> Tensor:
     shifted, axes, _, kind = _shifted(x, axis)
     powers = call("exp", shifted)
-    total = _repeated(reduction.reduce_sum(powers, axes), axes, powers.shape)
+    total = _repeated(reduction.reduce_sum(powers, axes), axes, powers)
     return convert(call("div", powers, total), kind)
 
 
@@ -104,7 +105,7 @@ def log_softmax(x: Any, /, axis: int | Sequence[int] = -1) -> Tensor:
 def _log_softmax(x: Any, axis: Any) -> Tensor:
     shifted, axes, _, kind = _shifted(x, axis)
     total = call("log", reduction.reduce_sum(call("exp", shifted), axes))
-    return convert(call("sub", shifted, _repeated(total, axes, shifted.shape)), kind)
+    return convert(call("sub", shifted, _repeated(total, axes, shifted)), kind)
 
 
 def logsumexp(
@@ -183,8 +184,8 @@ def _one_hot(x: Any, count: int, dtype: DType, axis: int) -> Tensor:
     place = as_axis(axis, x.ndim + 1)
     shape = (*x.shape[:place], count, *x.shape[place:])
     dims = tuple(i for i in range(len(shape)) if i != place)
-    wide = call("broadcast_in_dim", x, shape=shape, broadcast_dimensions=dims)
-    places = call("iota", shape=shape, dtype=x.dtype, iota_dimension=place)
+    wide = spread(x, shape, dims)
+    places = iota_like(wide, place, x.dtype)
     return convert(call("compare", wide, places, comparison_direction="EQ"), dtype)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from xlapy.dtypes import DType, as_dtype, promote
 from xlapy.errors import DTypeError
-from xlapy.specs import as_flag, broadcast_shapes
+from xlapy.specs import as_flag
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
@@ -14,6 +14,7 @@ from .docstrings import ARRAY, ARRAY_TO_TRUTH, MATCHED, MATCHED_TO_TRUTH, docume
 from .promotion import (
     as_tensor,
     broadcast_to_shape,
+    broadcast_together,
     call,
     convert,
     filled,
@@ -72,9 +73,12 @@ def _related_argument(scalar: Tensor, other: Tensor, direction: str, flip: bool)
         wide = promote(scalar.dtype, other.dtype) if scalar.dtype is not _U64 else None
         if wide is None:
             return None
-        pair = convert(other, wide), broadcast_to_shape(convert(scalar, wide), other.shape)
+        pair = (
+            convert(other, wide),
+            broadcast_to_shape(convert(scalar, wide), other.shape, (other,)),
+        )
         return _in_order(*pair, direction, flip)
-    wide_scalar = broadcast_to_shape(scalar, other.shape)
+    wide_scalar = broadcast_to_shape(scalar, other.shape, (other,))
     pair = other, convert(wide_scalar, _U64)
     within = _in_order(*pair, direction, flip)
     below = compared(wide_scalar, filled(wide_scalar, 0), "LT")
@@ -463,8 +467,7 @@ def where_elements(condition: Any, x: Any, y: Any, /) -> Tensor:
 
 def selected(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """As `where_elements`, of tensors of one element type."""
-    shape = broadcast_shapes(condition.shape, x.shape, y.shape)
-    return call("select", *[broadcast_to_shape(t, shape) for t in (condition, x, y)])
+    return call("select", *broadcast_together(condition, x, y))
 
 
 document(ARRAY, bitwise_invert)

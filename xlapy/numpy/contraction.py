@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from xlapy.dtypes import DType, as_dtype
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, shown
 from xlapy.ops import reduction
-from xlapy.specs import as_axes, as_axis, as_int, as_ints, broadcast_shapes
+from xlapy.specs import DYNAMIC, as_axes, as_axis, as_int, as_ints, broadcast_shapes
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
 
@@ -17,7 +17,7 @@ from .arithmetic import conj
 from .comparison import truth
 from .creation import as_array
 from .docstrings import MATCHED, document
-from .promotion import broadcast_to_shape, call, convert, filled, promoted
+from .promotion import broadcast_to_shape, broadcast_together, call, convert, filled, promoted
 from .shaping import permuted
 
 __all__ = [
@@ -147,12 +147,11 @@ def _matrix_product(x: Any, y: Any, precision: Any, dtype: DType | None) -> Tens
     if x.ndim == 1:
         _require_size(x, 0, y, y.ndim - 2)
         batch = tuple(range(y.ndim - 2))
-        wide = broadcast_to_shape(x, (*y.shape[:-2], x.shape[0]))
+        wide = broadcast_to_shape(x, (*y.shape[:-2], x.shape[0]), (y,))
         return contracted(wide, y, ((y.ndim - 2,), (y.ndim - 2,)), (batch, batch), dtype, precision)
     _require_size(x, x.ndim - 1, y, y.ndim - 2)
     lead = broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    x = broadcast_to_shape(x, (*lead, *x.shape[-2:]))
-    y = broadcast_to_shape(y, (*lead, *y.shape[-2:]))
+    x, y = (broadcast_to_shape(t, (*lead, *t.shape[-2:]), (x, y)) for t in (x, y))
     batch = tuple(range(len(lead)))
     n = len(lead)
     return contracted(x, y, ((n + 1,), (n,)), (batch, batch), dtype, precision)
@@ -179,8 +178,7 @@ def dot(x: Any, y: Any, /) -> Tensor:
     """
     x, y = promoted(x, y)
     if not x.ndim or not y.ndim:
-        shape = broadcast_shapes(x.shape, y.shape)
-        return call("mul", broadcast_to_shape(x, shape), broadcast_to_shape(y, shape))
+        return call("mul", *broadcast_together(x, y))
     last = y.ndim - 2 if y.ndim > 1 else 0
     _require_size(x, x.ndim - 1, y, last)
     return contracted(x, y, ((x.ndim - 1,), (last,)))
@@ -197,8 +195,7 @@ def inner(x: Any, y: Any, /) -> Tensor:
     """
     x, y = promoted(x, y)
     if not x.ndim or not y.ndim:
-        shape = broadcast_shapes(x.shape, y.shape)
-        return call("mul", broadcast_to_shape(x, shape), broadcast_to_shape(y, shape))
+        return call("mul", *broadcast_together(x, y))
     _require_size(x, x.ndim - 1, y, y.ndim - 1)
     return contracted(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
 
@@ -264,10 +261,9 @@ def _vecdot(x: Any, y: Any, axis: int) -> Tensor:
         raise ShapeError(f"axis must count from the back where ranks differ; got {axis} [X1]")
     a, b = as_axis(axis, x.ndim), as_axis(axis, y.ndim)
     _require_size(x, a, y, b)
-    shape = broadcast_shapes(x.shape, y.shape)
-    x, y = broadcast_to_shape(conj(x), shape), broadcast_to_shape(y, shape)
-    place = as_axis(axis, len(shape))
-    batch = tuple(i for i in range(len(shape)) if i != place)
+    x, y = broadcast_together(conj(x), y)
+    place = as_axis(axis, x.ndim)
+    batch = tuple(i for i in range(x.ndim) if i != place)
     return contracted(x, y, ((place,), (place,)), (batch, batch))
 
 
@@ -524,8 +520,13 @@ def _pair(
     return product, "".join([*batch, *rest])
 
 
+#: what a size that is not known is taken for where costs are compared
+_TYPICAL: Final = 64
+
+
 def _order(terms: Sequence[str], output: str, sizes: dict[str, int]) -> list[tuple[int, int]]:
     """Which two operands are multiplied next, of those that are left: the cheapest ones first."""
+    sizes = {c: _TYPICAL if n == DYNAMIC else n for c, n in sizes.items()}
     left = list(terms)
     steps: list[tuple[int, int]] = []
     while len(left) > 1:

@@ -18,7 +18,7 @@ from xlapy.dtypes import DType, as_dtype, python_scalar
 from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError, shown
 from xlapy.memory import require_memory
 from xlapy.ops import elementwise_kernels as kernels
-from xlapy.specs import DYNAMIC, MAX_RANK, TensorSpec, TokenSpec, as_shape
+from xlapy.specs import DYNAMIC, MAX_RANK, TensorSpec, TokenSpec, as_ints, as_shape
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import host_array, scalar_array
@@ -324,10 +324,12 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 
 def static_shape(shape: Any) -> tuple[int, ...]:
     """A shape of sizes that are known and not negative."""
-    sizes = as_shape(shape)
+    sizes = as_ints(shape, "shape")
     if DYNAMIC in sizes:
-        raise ShapeError(f"sizes must not be negative; got {sizes} [X1]")
-    return sizes
+        known = not any(n is DYNAMIC for n in sizes)
+        what = "sizes must not be negative" if known else "sizes must be known"
+        raise ShapeError(f"{what}; got {sizes} [X1]")
+    return as_shape(sizes)
 
 
 def host_shape(shape: tuple[int, ...], dtype: Any) -> tuple[int, ...]:
@@ -478,7 +480,14 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = No
         device = x.placed.placement
         if current_builder() is not None:
             device = None
+    if type(x.size) is not int:
+        return _alike(x, asarray(fill_value, x.dtype if dtype is None else dtype))
     return _full(x.shape, fill_value, x.dtype if dtype is None else dtype, device)
+
+
+@composite(arrays=2, name="full_like")
+def _alike(x: Any, value: Any) -> Tensor:
+    return broadcast_to_shape(value, x.shape, (x,))
 
 
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:

@@ -12,11 +12,11 @@ import numpy as np
 
 from xlapy.dtypes import as_dtype
 from xlapy.errors import DTypeError, OutOfRangeError, TracingError, XlapyError, shown
-from xlapy.specs import TensorSpec
+from xlapy.specs import DYNAMIC, TensorSpec
 from xlapy.tensor import Placed, Tensor
 from xlapy.trace.builder import host_array
 
-__all__ = ["Index", "in_range", "parse"]
+__all__ = ["Index", "in_range", "parse", "part", "width"]
 
 
 class Index(NamedTuple):
@@ -42,8 +42,8 @@ class Index(NamedTuple):
 def parse(index: Any, shape: tuple[int, ...]) -> Index:
     """An index for an array of a shape, taken apart and checked as far as its values are known."""
     parts = list(index) if type(index) is tuple else [index]
-    parts = [_part(p) for p in parts]
-    used = sum([_width(p) for p in parts])
+    parts = [part(p) for p in parts]
+    used = sum([width(p) for p in parts])
     if used > len(shape):
         raise OutOfRangeError(
             f"an index must have at most {len(shape)} parts for {list(shape)}; got {used} [X1]"
@@ -89,7 +89,7 @@ def parse(index: Any, shape: tuple[int, ...]) -> Index:
     return Index(tuple(form), operands)
 
 
-def _part(p: Any) -> Any:
+def part(p: Any) -> Any:
     """One part of an index as int, slice, None, Ellipsis, an integer tensor, or a host array of integers or masks."""
     kind = type(p)
     if kind is int or kind is slice or p is None or p is Ellipsis:
@@ -124,7 +124,7 @@ def _part(p: Any) -> Any:
     return int(found) if found.ndim == 0 and found.dtype.kind != "b" else found
 
 
-def _width(p: Any) -> int:
+def width(p: Any) -> int:
     """How many axes a part of an index takes up."""
     if p is None or p is Ellipsis:
         return 0
@@ -144,6 +144,8 @@ def in_range(i: int, size: int, axis: int) -> int:
 
 def _run(p: slice, size: int) -> tuple[Any, int | None]:
     """The form of a slice, and where its lowest element lies."""
+    if size == DYNAMIC:
+        return ("all", size), None
     try:
         start, stop, step = p.indices(size)
     except XlapyError:

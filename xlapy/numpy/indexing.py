@@ -11,13 +11,14 @@ from xlapy.backends.eager import put
 from xlapy.dtypes import as_dtype
 from xlapy.errors import DTypeError, OutOfRangeError, ShapeError, XlapyError
 from xlapy.source import hide_library_frames
-from xlapy.specs import TensorSpec, as_axis, as_int, broadcast_shapes
+from xlapy.specs import DYNAMIC, TensorSpec, as_axis, as_int, broadcast_shapes
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import host_array
 from xlapy.trace.mode import annotate, current_builder
 from xlapy.trace.zeros import zeros_of
 
+from .any_size import cut
 from .index_forms import Index, parse
 from .promotion import as_tensor, broadcast_to_shape, call, convert, filled, is_weak
 
@@ -117,7 +118,9 @@ def _getitem(x: Tensor, index: Any) -> Tensor:
     spec = x.placed.spec
     if type(spec) is not TensorSpec:
         raise DTypeError(f"what is indexed must be an array; got {spec} [X1]")
-    parsed = parse(index, spec.shape)
+    if type(spec.size) is not int and type(x.placed) is not Placed:
+        x, index = cut(x, index)
+    parsed = parse(index, x.shape)
     if current_builder() is None and type(x.placed) is Placed:
         placement = x.placed.placement
         operands = [settled(v, placement) for v in parsed.operands]
@@ -194,11 +197,16 @@ def sliced_at(
     x: Tensor, starts: Sequence[Any], counts: Sequence[int], steps: Sequence[int]
 ) -> Tensor:
     """A slice for each axis: from its lowest element, so many, at a distance; backwards for a negative step."""
-    extents = [(c - 1) * abs(s) + 1 if c else 0 for c, s in zip(counts, steps, strict=True)]
+    extents = [
+        (c - 1) * abs(s) + 1 if c and c != DYNAMIC else c
+        for c, s in zip(counts, steps, strict=True)
+    ]
     strides = tuple([abs(s) for s in steps])
     if all(type(s) is int for s in starts):
         if any(s != 1 for s in strides) or extents != list(x.shape):
-            limits = tuple([a + e for a, e in zip(starts, extents, strict=True)])
+            limits = tuple(
+                [a + e if e != DYNAMIC else e for a, e in zip(starts, extents, strict=True)]
+            )
             x = call("slice", x, start_indices=tuple(starts), limit_indices=limits, strides=strides)
     else:
         places = uniform(

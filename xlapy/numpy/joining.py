@@ -278,7 +278,8 @@ def _tile(x: Any, counts: tuple[int, ...]) -> Tensor:
     wide = tuple(n for pair in zip(counts, shape, strict=True) for n in pair)
     dims = tuple(range(2 * (rank - x.ndim) + 1, 2 * rank, 2))
     spread = call("broadcast_in_dim", x, shape=wide, broadcast_dimensions=dims)
-    return call("reshape", spread, shape=tuple(c * n for c, n in zip(counts, shape, strict=True)))
+    merged = tuple(n if c == 1 else c * n for c, n in zip(counts, shape, strict=True))
+    return call("reshape", spread, shape=merged)
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
@@ -408,8 +409,9 @@ def _pad(x: Any, value: Any, pairs: tuple[tuple[int, ...], ...], mode: str) -> T
             f"pad_width must have a pair for each of {x.ndim} dimensions; got {pairs} [X1]"
         )
     widths = [(p[0], p[-1]) for p in (pairs * x.ndim if len(pairs) == 1 else pairs)]
-    sizes = [n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]
-    require_memory("an array", [x.spec.with_shape(sizes)])
+    if type(x.size) is int:
+        sizes = [n + before + after for n, (before, after) in zip(x.shape, widths, strict=True)]
+        require_memory("an array", [x.spec.with_shape(sizes)])
     if mode == "constant":
         value = operand(value)
         if result_dtype(x, value) is not x.dtype:

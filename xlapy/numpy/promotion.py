@@ -5,22 +5,25 @@ These functions run inside a trace (see `xlapy.staging.composite`), so everythin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from xlapy.dtypes import DType, as_dtype, promote, python_scalar, weak_dtype
 from xlapy.errors import DTypeError, shown
-from xlapy.specs import TensorSpec, broadcast_shapes
+from xlapy.specs import DYNAMIC, TensorSpec, broadcast_shapes
 from xlapy.tensor import Tensor, operators
 from xlapy.trace.builder import lift
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
+from xlapy.trace.sizes import broadcast_any, filled_like
 from xlapy.trace.zeros import constant_of
 
 __all__ = [
     "as_tensor",
     "at_dtype",
     "broadcast_to_shape",
+    "broadcast_together",
     "call",
     "convert",
     "filled",
@@ -35,6 +38,7 @@ __all__ = [
     "promoted",
     "require_complex_kept",
     "result_dtype",
+    "spread",
     "use_as_exponent",
     "weak_source",
     "weak_value",
@@ -163,22 +167,33 @@ def call(name: str, *operands: Any, **params: Any) -> Tensor:
 
 def filled(like: Tensor, value: bool | int | float | complex) -> Tensor:
     """A constant of a tensor's shape and element type."""
-    result: Tensor = constant_of(like.spec, value)
+    spec = like.spec
+    if type(spec.size) is not int:
+        result: Tensor = filled_like(like, value, spec.dtype)
+    else:
+        result = constant_of(spec, value)
     return result
 
 
-def broadcast_to_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The tensor repeated to a shape by numpy's rules; itself where it has it already."""
+def broadcast_to_shape(x: Tensor, shape: tuple[int, ...], like: Sequence[Tensor] = ()) -> Tensor:
+    """The tensor repeated to a shape by numpy's rules; itself where it has it already.
+
+    Sizes that are not known before the program runs are those of the tensors `like`.
+    """
     own: tuple[int, ...] = x.spec.shape
     if own == shape:
         return x
-    offset = len(shape) - len(own)
-    result: Tensor = bind(
-        lookup("broadcast_in_dim"),
-        x,
-        shape=shape,
-        broadcast_dimensions=tuple(range(offset, len(shape))),
-    )
+    return spread(x, shape, tuple(range(len(shape) - len(own), len(shape))), like)
+
+
+def spread(
+    x: Tensor, shape: tuple[int, ...], dimensions: tuple[int, ...], like: Sequence[Tensor] = ()
+) -> Tensor:
+    """The tensor along some dimensions of a shape, repeated along the others; `like` as for `broadcast_to_shape`."""
+    if DYNAMIC in shape:
+        result: Tensor = broadcast_any(x, shape, dimensions, like)
+    else:
+        result = bind(lookup("broadcast_in_dim"), x, shape=shape, broadcast_dimensions=dimensions)
     return result
 
 
@@ -200,15 +215,14 @@ def meet(x: Any, y: Any) -> tuple[Tensor, Tensor]:
             spec = x.placed.spec
             if spec.rank or not is_weak(x):
                 dtype = weak_dtype(y, spec.dtype)
-                return convert(x, dtype), constant_of(TensorSpec(spec.shape, dtype), y)
+                return convert(x, dtype), filled_like(x, y, dtype)
     elif type(x) in _SCALARS and type(y) is Tensor and type(y.placed.spec) is TensorSpec:
         spec = y.placed.spec
         if spec.rank or not is_weak(y):
             dtype = weak_dtype(x, spec.dtype)
-            return constant_of(TensorSpec(spec.shape, dtype), x), convert(y, dtype)
-    x, y = promoted(x, y)
-    shape = broadcast_shapes(x.shape, y.shape)
-    return broadcast_to_shape(x, shape), broadcast_to_shape(y, shape)
+            return filled_like(y, x, dtype), convert(y, dtype)
+    x, y = broadcast_together(*promoted(x, y))
+    return x, y
 
 
 def meet_inexact(x: Any, y: Any) -> tuple[Tensor, Tensor]:
@@ -219,16 +233,19 @@ def meet_inexact(x: Any, y: Any) -> tuple[Tensor, Tensor]:
             return x, y
     lifted = [operand(v) for v in (x, y)]
     dtype = inexact_dtype(result_dtype(*lifted))
-    x, y = (at_dtype(v, dtype) for v in lifted)
-    shape = broadcast_shapes(x.shape, y.shape)
-    return broadcast_to_shape(x, shape), broadcast_to_shape(y, shape)
+    x, y = broadcast_together(*[at_dtype(v, dtype) for v in lifted])
+    return x, y
 
 
 def meet_all(*xs: Any) -> list[Tensor]:
     """Any number of operands of one element type and shape."""
-    tensors = promoted(*xs)
+    return broadcast_together(*promoted(*xs))
+
+
+def broadcast_together(*tensors: Tensor) -> list[Tensor]:
+    """Tensors repeated to the shape on which they meet by numpy's rules."""
     shape = broadcast_shapes(*[t.shape for t in tensors])
-    return [broadcast_to_shape(t, shape) for t in tensors]
+    return [broadcast_to_shape(t, shape, tensors) for t in tensors]
 
 
 def result_dtype(*xs: Any) -> DType:

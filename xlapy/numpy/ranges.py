@@ -216,26 +216,25 @@ def linspace(
         found = np.linspace(start, stop, count, endpoint=ends)
         if kind.integer:
             found = np.floor(found)
-            require_whole(found[:1], found[-1:], dtype=kind)
+            require_whole(start, stop, found, kind)
         found = rounding.astype(found, kind.numpy)
     if current_builder() is not None and device is None:
         return call("constant", value=found)
     return put(found, placement_of(device))
 
 
-def require_whole(*ends: np.ndarray[Any, Any], dtype: DType) -> None:
+def require_whole(start: Any, stop: Any, found: np.ndarray[Any, Any], dtype: DType) -> None:
     """The ends of a range must be integers that fit."""
-    for end in ends:
-        if not np.isfinite(end).all():
-            raise ConstraintError(f"linspace: start and stop must be finite; got {end[0]} [X1]")
-        require_fit(np.asarray([int(v) for v in end], object), dtype)
+    if not (math.isfinite(start) and math.isfinite(stop)):
+        raise ConstraintError(f"start and stop must be finite; got {(start, stop)} [X1]")
+    require_fit(np.asarray([int(v) for v in (*found[:1], *found[-1:])], object), dtype)
 
 
 @composite(arrays=2)
 def _linspace(start: Any, stop: Any, count: int, endpoint: bool, dtype: DType | None) -> Tensor:
     first, last = meet_inexact(start, stop)
     if first.ndim:
-        raise ShapeError(f"linspace: start and stop must be scalars; got {first.spec} [X1]")
+        raise ShapeError(f"start and stop must be scalars; got {first.spec} [X1]")
     steps = max(count - 1, 1) if endpoint else max(count, 1)
     i = call("iota", shape=(count,), dtype=first.dtype, iota_dimension=0)
     distance = call("div", call("sub", last, first), filled(last, steps))

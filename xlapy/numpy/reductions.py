@@ -11,6 +11,7 @@ from xlapy.ops import reduction
 from xlapy.specs import as_axes, as_axis, as_flag, as_int, as_ints, as_real
 from xlapy.staging import composite
 from xlapy.tensor import Tensor
+from xlapy.trace.sizes import count_of, iota_like
 
 from .comparison import compared, truth
 from .docstrings import REDUCED, document
@@ -22,6 +23,7 @@ from .promotion import (
     filled,
     inexact,
     require_complex_kept,
+    spread,
 )
 
 __all__ = [
@@ -315,13 +317,13 @@ def _position(x: Any, axis: int | None, keepdims: bool, fold: Callable[..., Any]
         kept = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
     _require_elements(x, (axis,))
     dims = tuple(i for i in range(x.ndim) if i != axis)
-    extreme = call("broadcast_in_dim", fold(x, (axis,)), shape=x.shape, broadcast_dimensions=dims)
+    extreme = spread(fold(x, (axis,)), x.shape, dims, (x,))
     found = compared(x, extreme, "EQ")
     if x.dtype.inexact:
         # An extreme of nan equals nothing: it stands at the first nan.
         found = call("or", found, compared(x, x, "NE"))
-    place = call("iota", shape=x.shape, dtype=_S32, iota_dimension=axis)
-    nowhere = filled(place, x.shape[axis])
+    place = iota_like(x, axis)
+    nowhere = filled(place, 2**31 - 1)
     first: Tensor = reduction.reduce_min(call("select", found, place, nowhere), (axis,))
     return call("reshape", first, shape=kept) if keepdims else first
 
@@ -422,16 +424,21 @@ def _mean(x: Any, axis: Any, dtype: DType | None, keepdims: bool) -> Tensor:
     return convert(_keep(x, axes, _mean_of(convert(x, wide_dtype(kind)), axes), keepdims), kind)
 
 
-def _count(x: Tensor, axes: tuple[int, ...]) -> int:
-    count = 1
-    for a in axes:
-        count *= x.shape[a]
-    return count
+def _counts(x: Tensor, axes: tuple[int, ...], like: Tensor, correction: float = 0.0) -> Tensor:
+    """How many elements axes have, less a correction, but at least 0: as often as another tensor has elements."""
+    found: int | Tensor = count_of(x, axes)
+    if not isinstance(found, Tensor):
+        return filled(like, found - correction if found > correction else 0.0)
+    count = convert(found, like.dtype)
+    if correction:
+        count = call("sub", count, filled(count, correction))
+        count = call("max", count, filled(count, 0.0))
+    return broadcast_to_shape(count, like.shape, (like,))
 
 
 def _mean_of(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     total: Tensor = reduction.reduce_sum(x, axes)
-    return call("div", total, filled(total, _count(x, axes)))
+    return call("div", total, _counts(x, axes, total))
 
 
 def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool = False) -> Tensor:
@@ -531,7 +538,7 @@ def _variance(
     x = convert(real_or_own(x, kind), wide_dtype(kind))
     axes = as_axes(axis, x.ndim)
     dims = tuple(i for i in range(x.ndim) if i not in axes)
-    center = call("broadcast_in_dim", _mean_of(x, axes), shape=x.shape, broadcast_dimensions=dims)
+    center = spread(_mean_of(x, axes), x.shape, dims, (x,))
     distance = call("sub", x, center)
     if kind.kind == "complex":
         parts = [call(part, distance) for part in ("real", "imag")]
@@ -539,8 +546,7 @@ def _variance(
     else:
         squares = call("mul", distance, distance)
     total: Tensor = reduction.reduce_sum(squares, axes)
-    count = _count(x, axes) - correction
-    found = call("div", total, filled(total, count if count > 0 else 0.0))
+    found = call("div", total, _counts(x, axes, total, correction))
     return _keep(x, axes, found, keepdims), kind.real_part
 
 

@@ -14,9 +14,10 @@ from xlapy.staging import composite
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import current_builder
 
+from .any_size import any_shape
 from .creation import as_array, static_shape
 from .docstrings import ARRAY, document
-from .promotion import as_tensor, broadcast_to_shape, call, filled
+from .promotion import as_tensor, broadcast_to_shape, broadcast_together, call, filled
 
 __all__ = [
     "broadcast_arrays",
@@ -77,7 +78,9 @@ def reshape(
 @composite(arrays=1)
 def _reshape(x: Any, shape: tuple[int, ...]) -> Tensor:
     x = as_tensor(x)
-    if -1 in shape:
+    if type(x.size) is not int:
+        shape = any_shape(x, shape)
+    elif -1 in shape:
         known = 1
         for n in shape:
             known *= 1 if n == -1 else n
@@ -85,8 +88,9 @@ def _reshape(x: Any, shape: tuple[int, ...]) -> Tensor:
             raise ShapeError(
                 f"the shape must have the operand's {x.size} elements; got {shape} [C2]"
             )
-        shape = tuple(x.size // known if n == -1 else n for n in shape)
-    shape = static_shape(shape)
+        shape = static_shape([x.size // known if n == -1 else n for n in shape])
+    else:
+        shape = static_shape(shape)
     return x if shape == x.shape else call("reshape", x, shape=shape)
 
 
@@ -353,9 +357,7 @@ def broadcast_arrays(*arrays: Any) -> list[Tensor]:
 @composite(arrays=1, nested=True)
 def _broadcast_arrays(arrays: list[Any]) -> list[Tensor]:
     tensors = [as_tensor(x) for x in arrays]
-    shape = broadcast_of_shapes(*[t.shape for t in tensors])
-    found = [broadcast_to_shape(t, shape) for t in tensors]
-    return [Tensor(t.placed, t.payload) for t in found]
+    return [Tensor(t.placed, t.payload) for t in broadcast_together(*tensors)]
 
 
 def flip(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Tensor:

@@ -12,6 +12,7 @@ from xlapy.tensor import Tensor
 from xlapy.trace.builder import as_computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
+from xlapy.trace.sizes import iota_like
 
 from .creation import as_list
 from .promotion import as_tensor, broadcast_to_shape, call, filled, promoted
@@ -135,7 +136,7 @@ def argsort(
 @composite(arrays=1)
 def _argsort(x: Any, axis: int | None, descending: bool, stable: bool) -> Tensor:
     x, place = _line(x, axis)
-    places = call("iota", shape=x.shape, dtype=_S32, iota_dimension=place)
+    places = iota_like(x, place)
     return sorted_together(x, places, axis=place, descending=descending, stable=stable)[1]
 
 

@@ -26,6 +26,7 @@ from xlapy.trace.builder import lift
 from xlapy.trace.codecs import I64
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.sizes import sized_like
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
@@ -169,13 +170,6 @@ def transpose_set_dimension_size(g: Any, x: Any, size: Any, *, dimension: int, v
 
 def _length(x: Any, dimension: int) -> Any:
     return bind(get_dimension_size_op, x, dimension=dimension)
-
-
-def sized_like(full: Any, x: Any) -> Any:
-    """An array at the bounds cut to the sizes that `x` has at run time."""
-    for d in x.spec.dynamic:
-        full = bind(set_dimension_size_op, full, _length(x, d), dimension=d, varies=True)
-    return full
 
 
 def batch_set_dimension_size(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xlapy.errors import NotDifferentiableError
 from xlapy.specs import (
     DYNAMIC,
     TensorSpec,
@@ -29,7 +30,11 @@ from xlapy.trace.stablehlo_reader import Reader
 
 from .creation import kernel_iota
 from .rules import zero
-from .shaping import infer_broadcast_in_dim, kernel_broadcast_in_dim
+from .shaping import (
+    infer_broadcast_in_dim,
+    kernel_broadcast_in_dim,
+    transpose_broadcast_in_dim,
+)
 from .varying import (
     batch_composed,
     checked,
@@ -90,7 +95,7 @@ def infer_dynamic_broadcast_in_dim(
     ]
     infer_broadcast_in_dim(
         TensorSpec(sizes, x.dtype),
-        shape=tuple(max(n, 1) if n == DYNAMIC else n for n in result.shape),
+        shape=tuple(1 if n == DYNAMIC else n for n in result.shape),
         broadcast_dimensions=dims,
     )
     return result
@@ -146,6 +151,28 @@ def read_dynamic_broadcast_in_dim(reader: Reader, operation: Any) -> Any:
     return bind(dynamic_broadcast_in_dim_op, x, sizes, result=result, **dims)
 
 
+def transpose_to_any_size(
+    g: Any,
+    x: Any,
+    output_dimensions: Any,
+    *,
+    broadcast_dimensions: Ints,
+    known_expanding_dimensions: Ints,
+    known_nonexpanding_dimensions: Ints,
+    result: TensorSpec,
+) -> Any:
+    """Sum over what was repeated, which must be known: an operand's unknown size may be 1."""
+    kept = known_nonexpanding_dimensions
+    if any(n == DYNAMIC and i not in kept for i, n in enumerate(x.spec.shape)):
+        raise NotDifferentiableError(
+            "dynamic_broadcast_in_dim: dimensions of unknown size must be known not to be expanded where there are"
+            f" derivatives; got {x.spec} [X4]"
+        )
+    return transpose_broadcast_in_dim(
+        g, x, shape=result.shape, broadcast_dimensions=broadcast_dimensions
+    )
+
+
 dynamic_broadcast_in_dim_op: Op = register(Op(
     name="dynamic_broadcast_in_dim",
     section="StableHLO dynamic_broadcast_in_dim",
@@ -162,7 +189,7 @@ dynamic_broadcast_in_dim_op: Op = register(Op(
         decomposition=compose_dynamic_broadcast_in_dim,
     ),
     kernel=kernel_dynamic_broadcast_in_dim,
-    ad=composed_derivatives("dynamic_broadcast_in_dim"),
+    ad=composed_derivatives("dynamic_broadcast_in_dim", of_any_size=transpose_to_any_size),
     batch=batch_composed,
 ))  # fmt: skip
 

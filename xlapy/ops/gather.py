@@ -9,6 +9,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from xlapy.specs import (
+    DYNAMIC,
     TensorSpec,
     as_int,
     as_ints,
@@ -20,10 +21,14 @@ from xlapy.specs import (
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import BOOL, I64_ARRAY, Group, Struct
+from xlapy.trace.computation import Instruction
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.sizes import as_vector, size_of
+from xlapy.trace.stablehlo import Writer
 
 from .contraction import require_numbers
+from .families import write_composed
 from .rules import linear, zeros_of
 from .scalar_bodies import scalar_operation
 
@@ -84,7 +89,7 @@ def infer_gather(
     )
     count = indices.shape[index_vector_dim] if index_vector_dim < indices.rank else 1
     require(
-        len(start_index_map) == count or count < 0,
+        count in (len(start_index_map), DYNAMIC),
         "C3",
         f"start_index_map must have an entry for each of the {count} indices of a start",
         start_index_map,
@@ -114,7 +119,10 @@ def infer_gather(
         len(slice_sizes) == x.rank, "C20", f"slice_sizes must have {x.rank} entries", slice_sizes
     )
     require_shape(
-        all(s >= 0 and (s <= n or n < 0) for s, n in zip(slice_sizes, x.shape)),
+        all(
+            n == DYNAMIC if s == DYNAMIC else s >= 0 and (n == DYNAMIC or s <= n)
+            for s, n in zip(slice_sizes, x.shape)
+        ),
         "C21",
         f"slice_sizes must be within the operand's {x.shape}",
         slice_sizes,
@@ -193,7 +201,7 @@ def require_batching(
     )
     require_shape(
         all(
-            x.shape[a] == indices.shape[b] or x.shape[a] < 0 or indices.shape[b] < 0
+            x.shape[a] == indices.shape[b] or DYNAMIC in (x.shape[a], indices.shape[b])
             for a, b in zip(operand_dims, indices_dims)
         ),
         sizes,
@@ -253,6 +261,8 @@ def kernel_gather(
     out: TensorSpec,
 ) -> Array:
     """result[batch, offset] = operand[clamp(start(batch)) + offset]."""
+    if DYNAMIC in slice_sizes:  # the whole of that dimension
+        slice_sizes = tuple(n if s == DYNAMIC else s for s, n in zip(slice_sizes, x.shape))
     starts = start_vectors(
         indices,
         index_vector_dim,
@@ -433,6 +443,23 @@ _NUMBERS: Final = {
 }  # fmt: skip
 DIMENSION_NUMBERS: Final = Group(tuple(_NUMBERS), Struct("stablehlo.gather", _NUMBERS))
 
+
+def write_gather(writer: Writer, instruction: Instruction) -> None:
+    """A size that is not known must be asked for."""
+    if DYNAMIC in instruction.params["slice_sizes"]:
+        params = dict(instruction.params)
+        sizes = params.pop("slice_sizes")
+        result = instruction.results[0].spec
+
+        def composed(x: Any, indices: Any) -> Any:
+            whole = as_vector([size_of(x, d) if n == DYNAMIC else n for d, n in enumerate(sizes)])
+            return bind(lookup("dynamic_gather"), x, indices, whole, result=result, **params)
+
+        write_composed(writer, instruction, composed)
+    else:
+        writer.declared(instruction)
+
+
 gather_op = register(Op(
     name="gather",
     section="Gather",
@@ -441,7 +468,7 @@ gather_op = register(Op(
         "dimension_numbers": DIMENSION_NUMBERS,
         "slice_sizes": I64_ARRAY,
         "indices_are_sorted": BOOL,
-    }),
+    }, write=write_gather),
     kernel=kernel_gather,
     ad=linear(transpose_gather),
     batch=batch_gather,

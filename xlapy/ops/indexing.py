@@ -7,16 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from xlapy.specs import TensorSpec, as_ints, require, require_array, require_dtype, require_shape
+from xlapy.specs import (
+    DYNAMIC,
+    TensorSpec,
+    as_ints,
+    require,
+    require_array,
+    require_dtype,
+    require_shape,
+)
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift, scalar_array
 from xlapy.trace.codecs import I64_ARRAY
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.sizes import as_vector, size_of
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.zeros import constant_of
 
+from .families import write_composed
 from .rules import broadcast_leading, linear, zeros_of
 from .scalar_bodies import replacement
 
@@ -28,13 +38,13 @@ Ints = tuple[int, ...]
 
 def sliced_size(start: int, limit: int, stride: int) -> int:
     """ceil((limit - start) / stride)."""
-    return -((start - limit) // stride)
+    return DYNAMIC if limit == DYNAMIC else -((start - limit) // stride)
 
 
 def infer_slice(
     x: TensorSpec, *, start_indices: Ints, limit_indices: Ints, strides: Ints
 ) -> TensorSpec:
-    """C2 to C5."""
+    """C2 to C5. Where the operand's size is not known the limit may be so: the slice goes to the end then."""
     require_array(x, "I1")
     for name, entries in (
         ("start_indices", start_indices),
@@ -42,15 +52,7 @@ def infer_slice(
         ("strides", strides),
     ):
         require(len(entries) == x.rank, "C2", f"{name} must have {x.rank} entries", entries)
-    require(
-        all(
-            0 <= start <= limit and (limit <= n or n < 0)
-            for start, limit, n in zip(start_indices, limit_indices, x.shape)
-        ),
-        "C3",
-        f"start_indices must be in [0, limit_indices], and these within {x.shape}",
-        (start_indices, limit_indices),
-    )
+    _require_within(start_indices, limit_indices, x.shape)
     require(all(s > 0 for s in strides), "C4", "strides must be positive", strides)
     # Where the operand's size varies, so does the result's.
     return x.with_shape(
@@ -62,7 +64,44 @@ def kernel_slice(
     x: Array, *, start_indices: Ints, limit_indices: Ints, strides: Ints, out: TensorSpec
 ) -> Array:
     """result[i] = operand[start + i * stride]."""
+    if DYNAMIC in limit_indices:
+        limit_indices = tuple(n if b == DYNAMIC else b for b, n in zip(limit_indices, x.shape))
+        _require_within(start_indices, limit_indices, x.shape)
     return x[tuple([np.s_[a:b:s] for a, b, s in zip(start_indices, limit_indices, strides)])]
+
+
+def _require_within(start_indices: Ints, limit_indices: Ints, shape: Ints) -> None:
+    require(
+        all(
+            a >= 0 and (n == DYNAMIC if b == DYNAMIC else a <= b and (n == DYNAMIC or b <= n))
+            for a, b, n in zip(start_indices, limit_indices, shape)
+        ),
+        "C3",
+        f"start_indices must be in [0, limit_indices], and these within {shape}",
+        (start_indices, limit_indices),
+    )
+
+
+def write_slice(writer: Writer, instruction: Any) -> None:
+    """A limit that is not known must be asked for."""
+    params = instruction.params
+    if DYNAMIC in params["limit_indices"]:
+        write_composed(writer, instruction, lambda x: _slice_any(x, **params))
+    else:
+        writer.declared(instruction)
+
+
+def _slice_any(x: Any, *, start_indices: Ints, limit_indices: Ints, strides: Ints) -> Any:
+    limits = [size_of(x, d) if n == DYNAMIC else n for d, n in enumerate(limit_indices)]
+    sizes = [sliced_size(*e) for e in zip(start_indices, limit_indices, strides)]
+    return bind(
+        lookup("real_dynamic_slice"),
+        x,
+        as_vector(start_indices),
+        as_vector(limits),
+        as_vector(strides),
+        result=x.spec.with_shape(sizes),
+    )
 
 
 def transpose_slice(
@@ -72,8 +111,8 @@ def transpose_slice(
     shape = x.spec.shape
     # The elements after the last one that was taken.
     high = tuple(
-        n - start - (m - 1) * s - 1 if m else n - start
-        for n, m, start, s in zip(shape, g.spec.shape, start_indices, strides)
+        (0 if n == DYNAMIC == b and s == 1 else n - start - (m - 1) * s - 1) if m else n - start
+        for n, m, start, b, s in zip(shape, g.spec.shape, start_indices, limit_indices, strides)
     )
     return bind(
         lookup("pad"),
@@ -109,9 +148,11 @@ slice_op = register(Op(
     name="slice",
     section="Slice",
     infer=infer_slice,
-    hlo=Hlo("stablehlo.slice", {
-        "start_indices": I64_ARRAY, "limit_indices": I64_ARRAY, "strides": I64_ARRAY,
-    }),
+    hlo=Hlo(
+        "stablehlo.slice",
+        dict.fromkeys(("start_indices", "limit_indices", "strides"), I64_ARRAY),
+        write=write_slice,
+    ),
     kernel=kernel_slice,
     ad=linear(transpose_slice),
     batch=batch_slice,
@@ -192,7 +233,7 @@ def infer_dynamic_slice(x: TensorSpec, *starts: TensorSpec, slice_sizes: Ints) -
         len(slice_sizes) == x.rank, "C2", f"slice_sizes must have {x.rank} entries", slice_sizes
     )
     require_shape(
-        all(s >= 0 and (s <= n or n < 0) for s, n in zip(slice_sizes, x.shape)),
+        all(s >= 0 and (n == DYNAMIC or s <= n) for s, n in zip(slice_sizes, x.shape)),
         "C4",
         f"slice_sizes must be within the operand's {x.shape}",
         slice_sizes,
@@ -378,7 +419,7 @@ def infer_dynamic_update_slice(
     )
     require_starts(x, starts, ("I3", "C4", "C5"))
     require_shape(
-        all(m <= n or n < 0 for n, m in zip(x.shape, update.shape)),
+        all(n == DYNAMIC or m <= n for n, m in zip(x.shape, update.shape)),
         "C6",
         f"the update must be within the operand's {x.shape}",
         update.shape,

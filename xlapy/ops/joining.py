@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xlapy.specs import (
+    DYNAMIC,
     TensorSpec,
     as_axis,
     as_int,
@@ -23,6 +24,7 @@ from xlapy.trace.builder import lift
 from xlapy.trace.codecs import I64, I64_ARRAY
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.sizes import sized_like
 from xlapy.trace.zeros import constant_of
 
 from .forms import part
@@ -69,11 +71,11 @@ def infer_pad(
         interior_padding,
     )
     sizes = [
-        n if n < 0 else padded_size(n, *padding)
+        n if n == DYNAMIC else padded_size(n, *padding)
         for n, *padding in zip(x.shape, edge_padding_low, edge_padding_high, interior_padding)
     ]
     require_shape(
-        all(n >= 0 or m < 0 for n, m in zip(sizes, x.shape)),
+        all(m == DYNAMIC or n >= 0 for n, m in zip(sizes, x.shape)),
         "C4",
         "negative padding must not remove more than there is",
         (edge_padding_low, edge_padding_high),
@@ -142,8 +144,6 @@ def transpose_pad(
     element = constant_of(spec.with_shape(spec.shape).with_dtype("pred"), False)
     zeros = zeros_of(g.spec.with_shape(g.spec.shape))
     if not spec.is_static:
-        from .dynamic import sized_like
-
         element, zeros = sized_like(element, x), sized_like(zeros, g)
     is_padding = bind(
         pad,

@@ -24,7 +24,8 @@ from xlapy.trace.computation import Computation, Value
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
-from xlapy.trace.zeros import constant_of, zeros_like
+from xlapy.trace.sizes import zeros_like
+from xlapy.trace.zeros import constant_of
 
 from .branch_rules import Fused, tangent_flags
 from .loop_checkpoints import go_back_checkpointed, run_checkpointed

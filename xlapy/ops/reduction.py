@@ -12,6 +12,7 @@ import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
 from xlapy.specs import (
+    DYNAMIC,
     TensorSpec,
     as_axes,
     as_axis,
@@ -27,6 +28,7 @@ from xlapy.trace.codecs import I64_ARRAY
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.sizes import iota_like
 from xlapy.trace.stablehlo_reader import Reader
 from xlapy.trace.zeros import constant_of, shared_constant
 
@@ -520,16 +522,16 @@ def _position(direction: str, operand: Any, output_type: Any, axis: int) -> Tens
     index = as_dtype(output_type)
     require_dtype(index.integer, "X1", "output_type must be an integer type", index)
     dim = as_axis(axis, spec.rank, "C4")
-    require_shape(spec.shape[dim] > 0, "X1", f"axis {dim} must not be empty", spec)
-    room = _iinfo(index).max
-    require_dtype(
-        spec.shape[dim] - 1 <= room, "X1", f"output_type must hold {spec.shape[dim] - 1}", index
-    )
+    size = spec.shape[dim]
+    if size != DYNAMIC:
+        require_shape(size > 0, "X1", f"axis {dim} must not be empty", spec)
+        room = _iinfo(index).max
+        require_dtype(size - 1 <= room, "X1", f"output_type must hold {size - 1}", index)
     body = _position_bodies.get((direction, spec.dtype, index))
     if body is None:
         body = _position_body(direction, spec.dtype, index)
         _position_bodies[direction, spec.dtype, index] = body
-    places = bind(lookup("iota"), shape=spec.shape, dtype=index, iota_dimension=dim)
+    places = iota_like(x, dim, index)
     name = "max" if direction == "GT" else "min"
     # A row that holds nothing but the identity ties with it: its lowest position is 0 as well.
     inits = identity(name, spec.dtype), constant_of(TensorSpec((), index), 0)

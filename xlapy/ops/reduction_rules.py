@@ -15,6 +15,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
+from xlapy.trace.sizes import broadcast_any
 from xlapy.trace.zeros import constant_of
 
 from .regions import rearranged
@@ -41,14 +42,17 @@ def refuse_init(op: Op, wanted: Sequence[bool]) -> None:
         )
 
 
-def repeated(x: Any, like: TensorSpec, dimensions: Ints) -> Any:
-    """A reduction's result along the dimensions that were reduced."""
-    if not like.is_static:
+def repeated(x: Any, like: Any, dimensions: Ints) -> Any:
+    """A reduction's result along the dimensions of its operand that were reduced."""
+    spec = like.spec
+    if spec.dynamic:
         raise NotDifferentiableError(
-            f"a reduction's derivative must have known sizes; got {like} [X4]"
+            f"a reduction's derivative must have known sizes; got {spec} [X4]"
         )
-    kept = tuple(d for d in range(like.rank) if d not in dimensions)
-    return bind(lookup("broadcast_in_dim"), x, shape=like.shape, broadcast_dimensions=kept)
+    kept = tuple(d for d in range(spec.rank) if d not in dimensions)
+    if not spec.is_static:
+        return broadcast_any(x, spec.shape, kept, (like,))
+    return bind(lookup("broadcast_in_dim"), x, shape=spec.shape, broadcast_dimensions=kept)
 
 
 def compared(a: Any, b: Any, direction: str) -> Any:
@@ -78,7 +82,7 @@ def jvp_sum(x: Any, tangent: Any, out: Any, dimensions: Ints) -> Any:
 
 def vjp_sum(x: Any, cotangent: Any, out: Any, dimensions: Ints) -> Any:
     """The cotangent at every element."""
-    return repeated(cotangent, x.spec, dimensions)
+    return repeated(cotangent, x, dimensions)
 
 
 # --- max and min ----------------------------------------------------------------------------------
@@ -86,9 +90,7 @@ def vjp_sum(x: Any, cotangent: Any, out: Any, dimensions: Ints) -> Any:
 
 def _chosen(x: Any, out: Any, dimensions: Ints) -> tuple[Any, Any]:
     """Which elements are the result (where that is nan, the nans), and how many of them."""
-    mask = bind(
-        lookup("or"), compared(x, repeated(out, x.spec, dimensions), "EQ"), compared(x, x, "NE")
-    )
+    mask = bind(lookup("or"), compared(x, repeated(out, x, dimensions), "EQ"), compared(x, x, "NE"))
     ones = bind(lookup("convert_element_type"), mask, dtype=x.spec.dtype)
     count = summed(ones, dimensions)
     # None is chosen if the init value was better than all.
@@ -105,7 +107,7 @@ def vjp_extreme(x: Any, cotangent: Any, out: Any, dimensions: Ints) -> Any:
     """Equal shares for the chosen."""
     mask, count = _chosen(x, out, dimensions)
     share = bind(lookup("div"), cotangent, count)
-    return where(mask, repeated(share, x.spec, dimensions))
+    return where(mask, repeated(share, x, dimensions))
 
 
 _PLAIN: Final = {

@@ -18,7 +18,8 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
-from xlapy.trace.zeros import constant_of, sized_like, zeros_like, zeros_of
+from xlapy.trace.sizes import constant_like, zeros_like
+from xlapy.trace.zeros import zeros_of
 
 __all__ = [
     "Bilinear",
@@ -45,15 +46,6 @@ __all__ = [
 ]
 
 Params = Mapping[str, Any]
-
-
-# --- small values -------------------------------------------------------------------------------------------------
-
-
-def constant_like(x: Any, value: bool | int | float | complex) -> Any:
-    """A constant of the spec of `x` (a tensor or a spec), every element being `value`; of its sizes too."""
-    made = constant_of(x.spec, value)
-    return sized_like(made, x) if x.spec.dynamic else made
 
 
 # --- kinds of derivative ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 
 from xlapy.dtypes import DType
 from xlapy.specs import (
+    DYNAMIC,
     TensorSpec,
     as_int,
     as_ints,
@@ -168,13 +169,13 @@ def infer_scatter(
     window = [u.shape[d] for d in update_window_dims]
     wanted = combine(batch, window, update_window_dims)
     require_shape(
-        all(n == m or n < 0 or m < 0 for n, m in zip(u.shape, wanted)),
+        all(n == m or DYNAMIC in (n, m) for n, m in zip(u.shape, wanted)),
         "C4",
         f"the updates must have the sizes of the indices, {tuple(batch)}, outside the window",
         u.shape,
     )
     require_shape(
-        all(m <= n or n < 0 for m, n in zip(window, room)),
+        all(n == DYNAMIC or m <= n for m, n in zip(window, room)),
         "C4",
         f"the window of the updates must be within {tuple(room)}",
         tuple(window),

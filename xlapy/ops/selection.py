@@ -11,8 +11,8 @@ from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.mode import annotate, bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.sizes import sized_like
 from xlapy.trace.stablehlo import Writer
-from xlapy.trace.zeros import sized_like
 
 from . import elementwise_kernels as kernels
 from .comparison import eq, gt, lt, ne

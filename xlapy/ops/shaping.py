@@ -26,10 +26,13 @@ from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.codecs import I64_ARRAY
 from xlapy.trace.mode import bind
-from xlapy.trace.op import Hlo, Op, register
+from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.sizes import as_vector, broadcast_any, count_of
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
+from xlapy.trace.zeros import constant_of
 
+from .families import write_composed
 from .reduction import reduce_sum
 from .rules import linear
 
@@ -127,9 +130,13 @@ def batch_broadcast_in_dim(
 
 
 def write_broadcast_in_dim(writer: Writer, instruction: Any) -> None:
-    """The shape stands in the result's type."""
-    dims = I64_ARRAY.print(instruction.params["broadcast_dimensions"])
-    writer.line("stablehlo.broadcast_in_dim", instruction, f"broadcast_dimensions = {dims}")
+    """The shape stands in the result's type; a size that is not known must be asked for."""
+    shape, dims = instruction.params["shape"], instruction.params["broadcast_dimensions"]
+    if DYNAMIC in shape:
+        write_composed(writer, instruction, lambda x: broadcast_any(x, shape, dims))
+    else:
+        attribute = f"broadcast_dimensions = {I64_ARRAY.print(dims)}"
+        writer.line("stablehlo.broadcast_in_dim", instruction, attribute)
 
 
 def read_broadcast_in_dim(reader: Reader, operation: Any) -> Any:
@@ -308,8 +315,22 @@ def kernel_reshape(x: Array, *, shape: Ints, out: TensorSpec) -> Array:
 
 
 def write_reshape(writer: Writer, instruction: Any) -> None:
-    """The shape stands in the result's type."""
-    writer.line("stablehlo.reshape", instruction)
+    """The shape stands in the result's type; a size that is not known must be computed."""
+    shape = instruction.params["shape"]
+    if DYNAMIC in shape:
+        write_composed(writer, instruction, lambda x: _reshape_any(x, shape))
+    else:
+        writer.line("stablehlo.reshape", instruction)
+
+
+def _reshape_any(x: Any, shape: Ints) -> Any:
+    """By dynamic_reshape: the size that is not known is what the others leave."""
+    count = count_of(x, range(x.spec.rank))
+    others = math.prod(n for n in shape if n != DYNAMIC)
+    if others > 1:
+        count = bind(lookup("div"), count, constant_of(count.spec, others))
+    sizes = as_vector([count if n == DYNAMIC else n for n in shape])
+    return bind(lookup("dynamic_reshape"), x, sizes, result=x.spec.with_shape(shape))
 
 
 def read_reshape(reader: Reader, operation: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -176,8 +176,14 @@ class _Row:
             self.spec = spec.with_shape(spec.shape[1:], tuple(d - 1 for d in spec.dynamic))
 
 
-def composed_derivatives(name: str, wrt: Ints = (0,)) -> Rules:
-    """The derivatives of an operation that is linear in the operands `wrt` and has a composition."""
+def composed_derivatives(
+    name: str, wrt: Ints = (0,), of_any_size: Callable[..., Any] | None = None
+) -> Rules:
+    """The derivatives of an operation that is linear in the operands `wrt` and has a composition.
+
+    A result with unknown sizes has none; ``of_any_size(cotangent, *operands, **params)`` is its transpose by the first
+    operand.
+    """
 
     def jvp(
         operands: Sequence[Any], tangents: Sequence[Any], outs: Sequence[Any], **params: Any
@@ -190,6 +196,9 @@ def composed_derivatives(name: str, wrt: Ints = (0,)) -> Rules:
     def vjp(
         operands: Sequence[Any], cotangents: Sequence[Any], outs: Sequence[Any], **params: Any
     ) -> Sequence[Any]:
+        if of_any_size is not None and DYNAMIC in params["result"].shape:
+            back = of_any_size(cotangents[0], *operands, **params)
+            return (back, *[None] * (len(operands) - 1))
         computation = _composed(lookup(name), operands, params)
         needed = [i in wrt for i in range(len(operands))]
         return vjp_through(computation, operands, cotangents, needed)

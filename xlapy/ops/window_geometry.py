@@ -237,6 +237,9 @@ def _pairs_of(
         return ((0, 0),) * len(shape)
     pairs = []
     for n, w, s, b, d in zip(shape, sizes, strides, base, holes):
+        if n == DYNAMIC and w == s == 1:
+            pairs.append((0, 0))
+            continue
         length = (n - 1) * b + 1 if n > 0 else 0
         total = 0
         if s > 0:

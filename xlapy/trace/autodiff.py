@@ -18,7 +18,7 @@ from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate, bind, current_builder
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import inline
-from xlapy.trace.zeros import zeros_like
+from xlapy.trace.sizes import zeros_like
 
 __all__ = [
     "Linearized",

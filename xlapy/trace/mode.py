@@ -67,7 +67,7 @@ def annotate(
     if error.annotated:
         return error
     message = str(error.args[0]) if error.args else ""
-    if op_name:
+    if op_name and not message.startswith(f"{op_name}: "):
         message = f"{op_name}: {message}"
     if specs is not None:
         found = [shown(s) if isinstance(s, int) else str(s) for s in specs]

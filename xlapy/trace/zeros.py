@@ -15,7 +15,7 @@ from xlapy.trace.host_arrays import as_array
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
 
-__all__ = ["constant_of", "is_splat", "shared_constant", "sized_like", "zeros_like", "zeros_of"]
+__all__ = ["constant_of", "is_splat", "shared_constant", "zeros_of"]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -53,21 +53,6 @@ def zeros_of(spec: Any) -> Any:
     if type(spec) is TupleSpec:
         return bind(lookup("tuple"), *[zeros_of(e) for e in spec.elements])
     return bind(lookup("after_all"))
-
-
-def sized_like(full: Any, x: Any) -> Any:
-    """An array at the bounds cut to the sizes that a tensor has at run time; of a spec alone nothing is known."""
-    if type(x) is TensorSpec:
-        return full
-    for d in getattr(x.spec, "dynamic", ()):
-        size = bind(lookup("get_dimension_size"), x, dimension=d)
-        full = bind(lookup("set_dimension_size"), full, size, dimension=d, varies=True)
-    return full
-
-
-def zeros_like(x: Any) -> Any:
-    """Zeros of the spec of a tensor, and of its sizes."""
-    return sized_like(zeros_of(x.spec), x)
 
 
 def is_splat(array: np.ndarray[Any, Any]) -> bool:
