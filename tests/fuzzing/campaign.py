@@ -185,7 +185,7 @@ def run_batch(
                     raise RuntimeError(f"a child process ended between programs:\n{last[-3000:]}")
                 if check == "steps":
                     # The way of compiling in steps is to blame, which nobody else uses; the other checks tell.
-                    report.counts["not done: steps: the process was lost"] += 1
+                    report.counts[f"not done: steps: {reason} of program {current[-1]}"] += 1
                     report.found = [f for f in report.found if f.seed != current]
                     unstepped.add(current)
                     continue

@@ -15,6 +15,22 @@ Array = np.ndarray[Any, Any]
 Step = Callable[[Instruction, Callable[..., tuple[Any, ...]], list[Any]], Sequence[Any]]
 
 
+class Counter:
+    """Counts the operations that are run, those of each turn of a loop as well.
+
+    Attributes
+    ----------
+    count : int
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+#: of this process
+executed = Counter()
+
+
 class KernelError(Exception):
     """A kernel that raised, or whose results are not of the inferred specs."""
 
@@ -117,6 +133,7 @@ def _run(
     *,
     check: bool,
 ) -> None:
+    executed.count += 1
     operands = [env[v] for v in instruction.operands]
     if step is not None:
         outs = step(instruction, kernel, operands)

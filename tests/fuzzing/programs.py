@@ -13,12 +13,14 @@ from xlapy.trace.builder import XlaBuilder, recording
 from xlapy.trace.computation import Computation, Instruction, Value, subcomputations
 
 from .draft import Draft, Unfit
+from .evaluation import executed
 from .generators import GENERATORS
 from .values import Array
 
 _HOLD_COMPUTATIONS = frozenset({
     "while", "fori_loop", "case", "call", "composite_call", "scan", "map", "reduce", "reduce_window", "sort", "scatter",
-    "select_and_scatter", "fusion", "cumulative", "set_dimension_size", "all_reduce", "reduce_scatter",
+    "select_and_scatter", "fusion", "cumulative", "set_dimension_size", "all_reduce", "reduce_scatter", "compile",
+    "vmap", "jvp", "vjp", "grad",
 })  # fmt: skip
 
 
@@ -86,6 +88,9 @@ class Focus:
 
 
 EVERYTHING = Focus()
+#: how many operations a program may run, those of each turn of a loop as well: it is run a hundred times, with errors,
+#: in parts and for the rows of batches, and loops in loops would take minutes
+MOST_EXECUTED = 1000
 
 
 @dataclass
@@ -144,7 +149,17 @@ def write(seed: Sequence[int], focus: Focus = EVERYTHING, *, size: int | None = 
     size : int, optional
         How many operations it has, about.
     """
-    rng = np.random.default_rng(list(seed))
+    attempt = 0
+    while True:
+        before = executed.count
+        program = _written(seed, attempt, focus, size)
+        if executed.count - before <= MOST_EXECUTED:
+            return program
+        attempt += 1
+
+
+def _written(seed: Sequence[int], attempt: int, focus: Focus, size: int | None) -> Program:
+    rng = np.random.default_rng([*seed, attempt] if attempt else list(seed))
     builder = XlaBuilder("fuzz")
     draft = Draft(rng, builder, focus.dtypes)
     draft.palette = palette(rng, focus.operations)
