@@ -153,7 +153,7 @@ python_callback_op = register(Op(
     infer=infer_python_callback,
     hlo=Hlo("", write=write_python_callback),
     kernel=kernel_python_callback,
-    ad=not_differentiable("what it computes is not known; give it a derivative with custom_vjp or custom_jvp"),
+    ad=not_differentiable("what it computes is not known; give it operands of stop_gradient"),
     batch=batch_python_callback,
 ))  # fmt: skip
 

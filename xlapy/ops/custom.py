@@ -467,7 +467,7 @@ custom_call_op = register(Op(
     infer=infer_custom_call,
     hlo=Hlo("stablehlo.custom_call", write=write_custom_call, read=read_custom_call),
     kernel=kernel_custom_call,
-    ad=not_differentiable("what it computes is not known; give it a derivative with custom_vjp or custom_jvp"),
+    ad=not_differentiable("what it computes is not known; give it operands of stop_gradient"),
     batch=unsupported("what a custom call computes is not known; call it on the whole batch"),
 ))  # fmt: skip
 
