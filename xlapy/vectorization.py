@@ -13,11 +13,11 @@ from xlapy.differentiation import _in_one_program, _tensor
 from xlapy.errors import ConstraintError, DTypeError, ShapeError, XlapyError, shown
 from xlapy.numpy.promotion import as_tensor, is_weak
 from xlapy.source import hide_library_frames
-from xlapy.specs import TokenSpec, as_axis
+from xlapy.specs import DYNAMIC, TokenSpec, as_axis
 from xlapy.tensor import Tensor
 from xlapy.trace.batching import broadcast_leading, replay_batched
 from xlapy.trace.builder import lift, require_function, trace
-from xlapy.trace.mode import bind
+from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
 
 __all__ = ["vmap"]
@@ -169,6 +169,9 @@ def _vectorize(
 
     traced = trace(of_leaves, specs, name=name)
     operands = [*tensors, *traced.captured]
+    builder = current_builder()
+    if size == DYNAMIC and builder is not None:
+        builder.batched = tensors[flags.index(True)]
     results, batched = replay_batched(
         traced.computation, operands, [*flags, *[False] * len(traced.captured)], size
     )

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from xlapy.errors import XlapyError
-from xlapy.specs import Spec, TensorSpec, TupleSpec
+from xlapy.specs import DYNAMIC, Spec, TensorSpec, TupleSpec
 from xlapy.trace.builder import XlaBuilder, recording
 from xlapy.trace.computation import Computation, Instruction
 from xlapy.trace.mode import annotate, bind, current_builder
 from xlapy.trace.op import lookup
 from xlapy.trace.replay import replay
+from xlapy.trace.sizes import broadcast_rows
 
 __all__ = ["batch_computation", "batched_spec", "broadcast_leading", "replay_batched"]
 
@@ -55,6 +56,8 @@ def replay_batched(
             if True not in flags:
                 outs = bind(op, *tensors, **instruction.params)
                 return [(o, False) for o in outs] if type(outs) is tuple else [(outs, False)]
+            if size == DYNAMIC:
+                builder.batched = tensors[flags.index(True)]
             try:
                 outs = op.batch(op, tensors, flags, size, **instruction.params)
             except XlapyError as error:
@@ -114,5 +117,8 @@ def broadcast_leading(x: Any, size: int) -> Any:
         return bind(lookup("tuple"), *parts)
     if type(spec) is not TensorSpec:
         return x
+    builder = current_builder()
+    if size == DYNAMIC and builder is not None and builder.batched is not None:
+        return broadcast_rows(x, builder.batched)
     dims = tuple(range(1, spec.rank + 1))
     return bind(lookup("broadcast_in_dim"), x, shape=(size, *spec.shape), broadcast_dimensions=dims)

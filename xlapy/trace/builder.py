@@ -50,8 +50,8 @@ class XlaBuilder:
     """
 
     __slots__ = (
-        "_constants", "_sources", "_tokens", "arguments", "capture_constants", "captured", "derived", "instructions",
-        "parameter_names", "parameters", "scalars", "scope", "stand_ins", "thread", "weak",
+        "_constants", "_sources", "_tokens", "arguments", "batched", "capture_constants", "captured", "derived",
+        "instructions", "parameter_names", "parameters", "scalars", "scope", "stand_ins", "thread", "weak",
     )  # fmt: skip
 
     def __init__(self, name: str = "main", parent: Scope | None = None) -> None:
@@ -74,6 +74,8 @@ class XlaBuilder:
         self.scalars: dict[Value, ScalarUse] = {}
         #: those that follow, by how
         self.derived: dict[Any, ScalarUse] = {}
+        #: what has the length of the axis that an operation is vectorised along, if that is not known
+        self.batched: Tensor | None = None
         self.thread = threading.get_ident()
         # id of the array -> (where its constant was recorded, the constant's value, the array)
         self._constants: dict[int, tuple[int, Value, Any]] = {}

@@ -18,8 +18,8 @@ from xlapy.trace.op import lookup
 from xlapy.trace.zeros import constant_of, zeros_of
 
 __all__ = [
-    "as_vector", "broadcast_any", "constant_like", "count_of", "filled_like", "iota_like", "size_of", "sized_like",
-    "sizes_of", "zeros_like",
+    "as_vector", "broadcast_any", "broadcast_rows", "constant_like", "count_of", "filled_like", "iota_like", "size_of",
+    "sized_like", "sizes_of", "zeros_like",
 ]  # fmt: skip
 
 _S32 = as_dtype("s32")
@@ -131,6 +131,13 @@ def broadcast_any(
         require_shape(found is not None, "X1", "the sizes of new dimensions must be known", shape)
         sizes.append(found)
     return _repeated(x, as_vector(sizes), dimensions, shape)
+
+
+def broadcast_rows(x: Any, like: Any) -> Any:
+    """An array repeated along a new first axis, as long as the first axis of another tensor."""
+    shape = (like.spec.shape[0], *x.spec.shape)
+    sizes = as_vector([size_of(like, 0), *[size_of(x, d) for d in range(x.spec.rank)]])
+    return _repeated(x, sizes, tuple(range(1, len(shape))), shape)
 
 
 def _repeated(x: Any, sizes: Any, dimensions: tuple[int, ...], shape: tuple[int, ...]) -> Any:
