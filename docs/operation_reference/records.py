@@ -158,6 +158,8 @@ def spelling_of(op: Op) -> str:
     """How the operation is written in MLIR."""
     name, write = op.hlo.name, op.hlo.write
     text = f"`{name}`" if name else "none of its own"
+    if not name and write is None and op.hlo.decomposition is not None:
+        text += "; written as its decomposition"
     if write is not None:
         said = first_sentence(write)
         text += f"; written {'so: ' + said if said else 'as its element type needs it'}"

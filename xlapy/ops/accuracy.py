@@ -12,8 +12,6 @@ from xlapy.specs import require
 from xlapy.trace.mode import annotate, bind
 from xlapy.trace.op import Hlo, lookup
 
-from .families import write_composed
-
 __all__ = ["ACCURACY", "ResultAccuracy", "accuracy", "accurate_hlo", "check_accuracy", "plain_hlo"]
 
 
@@ -155,7 +153,7 @@ def accurate_hlo(
 
     def write(writer: Any, instruction: Any) -> None:
         if instruction.results[0].spec.dtype.kind == "complex":
-            write_composed(writer, instruction, composed)
+            writer.composed(instruction, composed)
             return
         text = ACCURACY.print(instruction.params.get("result_accuracy"))
         writer.line(mlir_name, instruction, f"result_accuracy = {text}" if text else "")
@@ -183,7 +181,7 @@ def plain_hlo(name: str, mlir_name: str, fewest_bits: int = 0) -> Hlo:
             specs = [v.spec for v in instruction.operands]
             raise annotate(error, name, specs, instruction.source)
         if instruction.operands[0].spec.dtype.bits < fewest_bits:
-            write_composed(writer, instruction, by_f32)
+            writer.composed(instruction, by_f32)
         else:
             writer.line(mlir_name, instruction)
 

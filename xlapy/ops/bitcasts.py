@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
 from xlapy.specs import TensorSpec, require, require_array, require_dtype, require_shape
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register, register_reader
-from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .bit_kernels import bitcast_convert
@@ -134,6 +133,7 @@ def _steps(x: Any, params: Mapping[str, Any]) -> list[_Step]:
 
 
 def _bitcast(x: Any, **params: Any) -> Any:
+    """Transposes and reshapes, and the bits as others between them."""
     for name, result, given in _steps(x.spec, params):
         if name == "bitcast_convert_type":
             x = _convert_bits(x, result)
@@ -148,27 +148,6 @@ def _convert_bits(x: Any, result: TensorSpec) -> Any:
     found = bitcast_convert_type(x, result.dtype)
     require_shape(found.spec == result, "X1", f"the bits must make {result}", found.spec)
     return found
-
-
-_MLIR: Final = {
-    "transpose": "stablehlo.transpose", "reshape": "stablehlo.reshape",
-    "bitcast_convert_type": "stablehlo.bitcast_convert", "convert_element_type": "stablehlo.convert",
-}  # fmt: skip
-
-
-def write_bitcast(writer: Writer, instruction: Any) -> None:
-    """Transposes and reshapes."""
-    (operand,), (result,) = instruction.operands, instruction.results
-    name, kind = writer.names[operand], operand.spec.mlir
-    for step, spec, given in _steps(operand.spec, instruction.params):
-        attributes = ""
-        if step == "transpose":
-            attributes = (
-                f" <{{permutation = array<i64: {', '.join(map(str, given['permutation']))}>}}>"
-            )
-        name = writer.raw(f'"{_MLIR[step]}"({name}){attributes} : ({kind}) -> {spec.mlir}')
-        kind = spec.mlir
-    writer.names[result] = name
 
 
 def read_bitcast(reader: Reader, operation: Any) -> Any:
@@ -258,7 +237,7 @@ bitcast_op = register(Op(
     name="bitcast",
     section="Bitcast",
     infer=infer_bitcast,
-    hlo=Hlo("", write=write_bitcast, decomposition=_bitcast),
+    hlo=Hlo("", decomposition=_bitcast),
     kernel=kernel_bitcast,
     ad=_BitcastRules(),
     batch=batch_bitcast,

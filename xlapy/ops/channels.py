@@ -16,7 +16,6 @@ from xlapy.trace.computation import Instruction
 from xlapy.trace.mode import annotate, bind
 from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.process_grid import Place, Process, communicating, current_process
-from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .replica_groups import Pairs, check_pairs, normal_pairs, not_received
@@ -264,7 +263,7 @@ send_done_op = register(Op(
     section="SendDone",
     infer=infer_send_done,
     # HLO's second half of a send, which StableHLO does not part.
-    hlo=Hlo("", write=Writer.alias, decomposition=lambda context: context),
+    hlo=Hlo("", decomposition=lambda context: context),
     kernel=lambda context, *, out: context,
     ad=zero,
     batch=lambda op, args, is_batched, size: bind(op, *args),
@@ -451,7 +450,7 @@ recv_done_op = register(Op(
     section="RecvDone",
     infer=infer_recv_done,
     # HLO's second half of a recv, which StableHLO does not part.
-    hlo=Hlo("", write=Writer.alias, decomposition=lambda *context: context),
+    hlo=Hlo("", decomposition=lambda *context: context),
     kernel=lambda *context, out: context,
     ad=Rules(
         lambda operands, tangents, outs: tangents, lambda operands, cotangents, outs: cotangents

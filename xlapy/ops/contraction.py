@@ -30,7 +30,6 @@ from xlapy.trace.stablehlo_reader import Reader
 
 from .dot_algorithm import DotAlgorithm, as_algorithm, as_precision_config, require_precision
 from .elementwise_kernels import convert as convert_kernel
-from .families import write_composed
 from .forms import converted
 from .products import compute_dtype, product, product_dtype
 from .rules import Rules
@@ -336,7 +335,7 @@ def write_dot_general(writer: Writer, instruction: Any) -> None:
             found = bind(dot_general_op, *[converted(v, _wide(v.dtype)) for v in (x, y)], **changed)
             return converted(found, kinds[2])
 
-        write_composed(writer, instruction, wider)
+        writer.composed(instruction, wider)
         return
     attributes = [f"dot_dimension_numbers = {_NUMBERS.print(params)}"]
     for key, codec in (("precision_config", _PRECISION), ("algorithm", _ALGORITHM)):

@@ -17,7 +17,7 @@ from xlapy.trace.stablehlo_reader import Reader
 
 from . import elementwise_kernels as kernels
 from .bit_compositions import bits_of_parts, from_bits, to_bits
-from .families import INEXACT, document, is_weak, unary, write_composed
+from .families import INEXACT, document, is_weak, unary
 from .rules import batch_elementwise, constant_like, linear, zero
 
 
@@ -56,9 +56,9 @@ def _write_convert(writer: Writer, instruction: Any) -> None:
     """
     given, made = instruction.operands[0].spec.dtype, instruction.results[0].spec.dtype
     if given.kind == "complex" and made.kind != "complex":
-        write_composed(writer, instruction, lambda x: convert(bind(real_op, x), made))
+        writer.composed(instruction, lambda x: convert(bind(real_op, x), made))
     elif given.name == "f4e2m1fn" and made.integer:
-        write_composed(writer, instruction, lambda x: convert(convert(x, "f32"), made))
+        writer.composed(instruction, lambda x: convert(convert(x, "f32"), made))
     else:
         _write(writer, instruction)
 
@@ -157,7 +157,7 @@ def _write_bitcast_convert(writer: Writer, instruction: Any) -> None:
         _write(writer, instruction)
         return
     way = bits_of_parts if "complex" in kinds else to_bits if made.kind == "bool" else from_bits
-    write_composed(writer, instruction, lambda x: way(x, made))
+    writer.composed(instruction, lambda x: way(x, made))
 
 
 def _read_bitcast_convert(reader: Reader, operation: Any) -> Any:

@@ -30,7 +30,6 @@ from .families import (
     document,
     meet,
     unary,
-    write_composed,
 )
 from .rules import bilinear, constant_like, elementwise, linear, zero
 from .selection import select
@@ -229,7 +228,7 @@ def _extremum(hlo: str, relation: Any) -> tuple[Hlo, Any]:
     def write(writer: Any, instruction: Any) -> None:
         # XLA on the CPU compares the real parts only.
         if instruction.results[0].spec.dtype.kind == "complex":
-            write_composed(writer, instruction, of_complex)
+            writer.composed(instruction, of_complex)
         else:
             writer.line(hlo, instruction)
 
@@ -366,9 +365,9 @@ def _write_mulhi(writer: Any, instruction: Any) -> None:
     """
     dtype = instruction.results[0].spec.dtype
     if dtype.bits < 8:
-        write_composed(writer, instruction, _mulhi_of_narrow)
+        writer.composed(instruction, _mulhi_of_narrow)
     elif dtype.kind == "int":
-        write_composed(writer, instruction, _mulhi_of_signed)
+        writer.composed(instruction, _mulhi_of_signed)
     else:
         writer.line("chlo.mulhi", instruction)
 

@@ -14,7 +14,7 @@ from . import elementwise_kernels as kernels
 from .accuracy import accuracy, accurate_hlo, check_accuracy
 from .comparison import compare
 from .elementwise import add, div, mul, neg, sub
-from .families import FLOAT, INEXACT, INTEGER, LOGICAL, SIGNED, document, unary, write_composed
+from .families import FLOAT, INEXACT, INTEGER, LOGICAL, SIGNED, document, unary
 from .rules import Rules, constant_like, elementwise, zero
 from .selection import select
 
@@ -154,7 +154,7 @@ def _population_of_signed_nibbles(x: Any) -> Any:
 def _write_population_count(writer: Any, instruction: Any) -> None:
     # XLA on the CPU counts the extended sign of an s4 along.
     if instruction.results[0].spec.dtype.name == "s4":
-        write_composed(writer, instruction, _population_of_signed_nibbles)
+        writer.composed(instruction, _population_of_signed_nibbles)
     else:
         writer.line("stablehlo.popcnt", instruction)
 

@@ -13,7 +13,7 @@ from xlapy.dtypes import DType, python_scalar, weak_dtype
 from xlapy.errors import ShapeError, XlapyError
 from xlapy.specs import TensorSpec, as_ints, require, require_dtype, require_shape
 from xlapy.tensor import Tensor
-from xlapy.trace.builder import as_computation, lift, scalar_array
+from xlapy.trace.builder import lift, scalar_array
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import annotate, bind, current_builder
 from xlapy.trace.op import Hlo, Op, lookup, register
@@ -38,17 +38,6 @@ def kinds_text(kinds: frozenset[str]) -> str:
 
 
 # --- families -------------------------------------------------------------------------------------
-
-
-def write_composed(writer: Any, instruction: Any, function: Callable[..., Any]) -> None:
-    """Write an instruction as a composition of others, for element types that XLA refuses or computes wrong."""
-    operands = instruction.operands
-    body = as_computation(function, [v.spec for v in operands])
-    writer.names.update(zip(body.parameters, [writer.names[v] for v in operands], strict=True))
-    writer.body(body)
-    writer.names.update(
-        zip(instruction.results, [writer.names[v] for v in body.results], strict=True)
-    )
 
 
 def unary(

@@ -28,7 +28,6 @@ from xlapy.trace.sizes import as_vector, size_of
 from xlapy.trace.stablehlo import Writer
 
 from .contraction import require_numbers
-from .families import write_composed
 from .rules import linear, zeros_of
 from .scalar_bodies import scalar_operation
 
@@ -455,7 +454,7 @@ def write_gather(writer: Writer, instruction: Instruction) -> None:
             whole = as_vector([size_of(x, d) if n == DYNAMIC else n for d, n in enumerate(sizes)])
             return bind(lookup("dynamic_gather"), x, indices, whole, result=result, **params)
 
-        write_composed(writer, instruction, composed)
+        writer.composed(instruction, composed)
     else:
         writer.declared(instruction)
 

@@ -26,7 +26,6 @@ from xlapy.trace.sizes import as_vector, size_of
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.zeros import constant_of
 
-from .families import write_composed
 from .rules import broadcast_leading, linear, zeros_of
 from .scalar_bodies import replacement
 
@@ -86,7 +85,7 @@ def write_slice(writer: Writer, instruction: Any) -> None:
     """A limit that is not known must be asked for."""
     params = instruction.params
     if DYNAMIC in params["limit_indices"]:
-        write_composed(writer, instruction, lambda x: _slice_any(x, **params))
+        writer.composed(instruction, lambda x: _slice_any(x, **params))
     else:
         writer.declared(instruction)
 

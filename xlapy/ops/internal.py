@@ -27,7 +27,6 @@ from xlapy.trace.codecs import I64
 from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register, register_reader
-from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
 from .branch_rules import CallRules, Fused
@@ -138,12 +137,6 @@ def infer_fusion(*specs: Spec, computation: Computation, fusion_kind: str) -> tu
 _FUSION_KINDS: Final = ("kLoop", "kInput", "kOutput", "kCustom")
 
 
-def write_fusion(writer: Writer, instruction: Any) -> None:
-    """As a call: the compiler fuses as it sees fit."""
-    symbol = writer.symbol(instruction.params["computation"])
-    writer.line("func.call", instruction, f"callee = @{symbol}")
-
-
 def read_fusion(reader: Reader, operation: Any) -> Any:
     """The fused instructions are a region."""
     computation, captured = reader.region(operation, 0, "fused_computation")
@@ -157,7 +150,7 @@ fusion_op = register(Op(
     section="Fusion",
     infer=infer_fusion,
     hlo=Hlo(
-        "", write=write_fusion,
+        "",
         decomposition=lambda *xs, computation, fusion_kind: bind(lookup("call"), *xs, computation=computation),
     ),
     kernel=lambda *xs, computation, fusion_kind, out: computation(*xs),
@@ -177,22 +170,8 @@ def infer_async_start(*specs: Spec, computation: Computation) -> TupleSpec:
 
 
 def _start(*xs: Any, computation: Computation) -> Any:
+    """A call, whose results are put into a tuple; XLA decides itself what runs beside what."""
     return bind(lookup("tuple"), *bind(lookup("call"), *xs, computation=computation))
-
-
-def write_async_start(writer: Writer, instruction: Any) -> None:
-    """As a call; XLA decides itself what runs beside what."""
-    computation = instruction.params["computation"]
-    symbol = writer.symbol(computation)
-    given = ", ".join(writer.names[v] for v in instruction.operands)
-    ins = ", ".join(v.spec.mlir for v in instruction.operands)
-    kinds = [s.mlir for s in computation.result_specs]
-    call = f'"func.call"({given}) <{{callee = @{symbol}}}> : ({ins}) -> ({", ".join(kinds)})'
-    parts = writer.raw_several(call, len(kinds))
-    (result,) = instruction.results
-    writer.names[result] = writer.raw(
-        f'"stablehlo.tuple"({", ".join(parts)}) : ({", ".join(kinds)}) -> {result.spec.mlir}'
-    )
 
 
 def read_async_start(reader: Reader, operation: Any) -> Any:
@@ -212,7 +191,7 @@ async_start_op = register(Op(
     name="async_start",
     section="Async",
     infer=infer_async_start,
-    hlo=Hlo("", write=write_async_start, decomposition=_start),
+    hlo=Hlo("", decomposition=_start),
     kernel=lambda *xs, computation, out: computation(*xs),
     ad=by_decomposition,
     batch=batch_by_decomposition,
@@ -231,7 +210,7 @@ async_update_op = register(Op(
     name="async_update",
     section="Async",
     infer=infer_async_update,
-    hlo=Hlo("", write=lambda writer, instruction: writer.alias(instruction), decomposition=lambda x: x),
+    hlo=Hlo("", decomposition=lambda x: x),
     kernel=lambda x, *, out: x,
     ad=linear(lambda g, x: g),
     batch=lambda op, args, is_batched, size: bind(op, args[0]),
@@ -253,17 +232,8 @@ def infer_async_done(x: Spec) -> tuple[Spec, ...]:
 
 
 def _done(x: Any) -> Any:
-    return tuple(bind(lookup("get_tuple_element"), x, index=i) for i in range(len(x.spec.elements)))
-
-
-def write_async_done(writer: Writer, instruction: Any) -> None:
     """The elements of the tuple."""
-    (operand,) = instruction.operands
-    for i, result in enumerate(instruction.results):
-        writer.names[result] = writer.raw(
-            f'"stablehlo.get_tuple_element"({writer.names[operand]}) <{{index = {i} : i32}}>'
-            f" : ({operand.spec.mlir}) -> {result.spec.mlir}"
-        )
+    return tuple(bind(lookup("get_tuple_element"), x, index=i) for i in range(len(x.spec.elements)))
 
 
 def _read_async_done(reader: Reader, operation: Any) -> Any:
@@ -274,7 +244,7 @@ async_done_op = register(Op(
     name="async_done",
     section="Async",
     infer=infer_async_done,
-    hlo=Hlo("", write=write_async_done, decomposition=_done),
+    hlo=Hlo("", decomposition=_done),
     kernel=lambda x, *, out: x,
     ad=by_decomposition,
     batch=batch_by_decomposition,
@@ -301,7 +271,7 @@ domain_op = register(Op(
     section="Domain",
     infer=infer_domain,
     # It marks where one device's part of a program ends, and changes nothing.
-    hlo=Hlo("", write=lambda writer, instruction: writer.alias(instruction), decomposition=lambda x, **_: x),
+    hlo=Hlo("", decomposition=lambda x, **_: x),
     kernel=lambda x, *, out, **_: x,
     ad=linear(lambda g, x, **_: g),
     batch=lambda op, args, is_batched, size, **params: bind(op, args[0], **params),
@@ -315,11 +285,6 @@ def infer_add_dependency(x: Spec, token: Spec) -> Spec:
     return x
 
 
-def write_add_dependency(writer: Writer, instruction: Any) -> None:
-    """The value itself: what has side effects is ordered by its own tokens."""
-    writer.names[instruction.results[0]] = writer.names[instruction.operands[0]]
-
-
 def _read_add_dependency(reader: Reader, operation: Any) -> Any:
     return bind(add_dependency_op, *reader.operands(operation))
 
@@ -328,7 +293,8 @@ add_dependency_op = register(Op(
     name="add_dependency",
     section="AddDependency",
     infer=infer_add_dependency,
-    hlo=Hlo("", write=write_add_dependency, decomposition=lambda x, token: x),
+    # What has side effects is ordered by its own tokens.
+    hlo=Hlo("", decomposition=lambda x, token: x),
     kernel=lambda x, token, *, out: x,
     ad=linear(lambda g, x, token: g),
     batch=lambda op, args, is_batched, size: bind(op, *args),

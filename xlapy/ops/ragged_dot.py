@@ -27,7 +27,6 @@ from .contraction import (
     require_numbers,
 )
 from .dot_algorithm import as_precision_config
-from .families import write_composed
 from .forms import converted, part, reshaped
 from .ragged_dot_rules import (
     DOT_DIMENSIONS,
@@ -315,7 +314,7 @@ def write_ragged_dot(writer: Writer, instruction: Any) -> None:
     p = instruction.params
     rank = len(instruction.operands[0].spec.shape)
     if len(prefix_of(rank, p)) > len(p["lhs_batching_dimensions"]):
-        write_composed(writer, instruction, lambda *xs: decompose_ragged_dot(*xs, **p))
+        writer.composed(instruction, lambda *xs: decompose_ragged_dot(*xs, **p))
         return
     attributes = [f"ragged_dot_dimension_numbers = {_NUMBERS.print(p)}"]
     if p["precision_config"] is not None:

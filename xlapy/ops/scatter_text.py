@@ -15,8 +15,6 @@ from xlapy.trace.op import Hlo, lookup
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
-from .families import write_composed
-
 __all__ = ["SCATTER_HLO", "in_types_of"]
 
 
@@ -27,7 +25,7 @@ def write_scatter(writer: Writer, instruction: Any) -> None:
     if params["scatter_dims_to_operand_dims"] or not known:
         writer.declared(instruction)
     else:
-        write_composed(writer, instruction, lambda *operands: at_origin(operands, params))
+        writer.composed(instruction, lambda *operands: at_origin(operands, params))
 
 
 def at_origin(operands: Sequence[Any], params: Any) -> tuple[Any, ...]:

@@ -22,7 +22,6 @@ from .families import (
     predicate,
     require_equal,
     settle_weak,
-    write_composed,
 )
 from .rules import Rules, broadcast_leading, constant_like, linear
 
@@ -277,8 +276,7 @@ def write_clamp(writer: Writer, instruction: Any) -> None:
     if instruction.results[0].spec.dtype.kind != "complex":
         writer.line("stablehlo.clamp", instruction)
         return
-    write_composed(
-        writer,
+    writer.composed(
         instruction,
         lambda low, x, high: bind(
             lookup("min"), bind(lookup("max"), _full(low, x), x), _full(high, x)

@@ -32,7 +32,6 @@ from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 from xlapy.trace.zeros import constant_of
 
-from .families import write_composed
 from .reduction import reduce_sum
 from .rules import linear
 
@@ -133,7 +132,7 @@ def write_broadcast_in_dim(writer: Writer, instruction: Any) -> None:
     """The shape stands in the result's type; a size that is not known must be asked for."""
     shape, dims = instruction.params["shape"], instruction.params["broadcast_dimensions"]
     if DYNAMIC in shape:
-        write_composed(writer, instruction, lambda x: broadcast_any(x, shape, dims))
+        writer.composed(instruction, lambda x: broadcast_any(x, shape, dims))
     else:
         attribute = f"broadcast_dimensions = {I64_ARRAY.print(dims)}"
         writer.line("stablehlo.broadcast_in_dim", instruction, attribute)
@@ -318,7 +317,7 @@ def write_reshape(writer: Writer, instruction: Any) -> None:
     """The shape stands in the result's type; a size that is not known must be computed."""
     shape = instruction.params["shape"]
     if DYNAMIC in shape:
-        write_composed(writer, instruction, lambda x: _reshape_any(x, shape))
+        writer.composed(instruction, lambda x: _reshape_any(x, shape))
     else:
         writer.line("stablehlo.reshape", instruction)
 

@@ -20,7 +20,6 @@ from xlapy.trace.simplify import eliminate_dead
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
-from .families import write_composed
 from .reduction_rules import refuse_init
 from .regions import listed, require_computation
 from .rules import body_name, broadcast_leading, zeros_like
@@ -259,8 +258,8 @@ def write_select_and_scatter(writer: Writer, instruction: Any) -> None:
     operand, source, _ = [v.spec for v in instruction.operands]
     if operand.rank and not source.size and operand.size:
         spread = lookup("broadcast_in_dim")
-        write_composed(
-            writer, instruction,
+        writer.composed(
+            instruction,
             lambda x, y, init: bind(spread, init, shape=operand.shape, broadcast_dimensions=()),
         )  # fmt: skip
     elif operand.rank:

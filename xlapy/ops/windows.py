@@ -15,7 +15,6 @@ from xlapy.trace.op import Hlo, Op, register
 from xlapy.trace.stablehlo import Writer
 from xlapy.trace.stablehlo_reader import Reader
 
-from .families import write_composed
 from .reduction import UFUNCS, identity_of, is_exact, split_operands, together
 from .rules import body_name
 from .scalar_bodies import in_types_of, on_arrays, require_fold, scalar_body
@@ -170,7 +169,7 @@ def write_reduce_window(writer: Writer, instruction: Any) -> None:
         window = Window.of(params)
         if set(window.sizes) == {1} and any(n < 0 for pair in window.padding for n in pair):
             body = params["body"]
-            write_composed(writer, instruction, lambda *xs: tuple(composed(xs, body, window)))
+            writer.composed(instruction, lambda *xs: tuple(composed(xs, body, window)))
         else:
             writer.declared(instruction)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -12,6 +12,7 @@ from xlapy.dtypes import as_dtype
 from xlapy.errors import UnsupportedOpError
 from xlapy.source import Location, Source, locate
 from xlapy.specs import TensorSpec
+from xlapy.trace.builder import as_computation
 from xlapy.trace.codecs import Group, quote
 from xlapy.trace.computation import Computation, Instruction, Value
 from xlapy.trace.mode import annotate
@@ -228,6 +229,10 @@ class Writer:
     def declared(self, instruction: Instruction) -> None:
         """Write one instruction as its operation's codecs and regions say."""
         hlo = instruction.op.hlo
+        if not hlo.name and hlo.decomposition is not None:
+            function, params = hlo.decomposition, instruction.params
+            self.composed(instruction, lambda *operands: function(*operands, **params))
+            return
         if not hlo.name:
             raise UnsupportedOpError(
                 f"operations must have a form in StableHLO; got {instruction.op.name} [X6]"
@@ -311,6 +316,15 @@ class Writer:
         base = f"%{next(self._numbers)}"
         self.lines.append(f"{base}:{count} = {text}" if count else text)
         return [f"{base}#{i}" for i in range(count)]
+
+    def composed(self, instruction: Instruction, function: Callable[..., Any]) -> None:
+        """Write an instruction as a composition of others."""
+        operands = instruction.operands
+        body = as_computation(function, [v.spec for v in operands])
+        names = self.names
+        names.update(zip(body.parameters, [names[v] for v in operands], strict=True))
+        self.body(body)
+        names.update(zip(instruction.results, [names[v] for v in body.results], strict=True))
 
     def alias(self, instruction: Instruction) -> None:
         """Write nothing: the results are the operands."""
