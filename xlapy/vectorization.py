@@ -17,8 +17,9 @@ from xlapy.specs import DYNAMIC, TokenSpec, as_axis
 from xlapy.tensor import Tensor
 from xlapy.trace.batching import broadcast_leading, replay_batched
 from xlapy.trace.builder import lift, require_function, trace
-from xlapy.trace.mode import bind, current_builder
+from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
+from xlapy.trace.sizes import broadcast_rows
 
 __all__ = ["vmap"]
 
@@ -169,9 +170,6 @@ def _vectorize(
 
     traced = trace(of_leaves, specs, name=name)
     operands = [*tensors, *traced.captured]
-    builder = current_builder()
-    if size == DYNAMIC and builder is not None:
-        builder.batched = tensors[flags.index(True)]
     results, batched = replay_batched(
         traced.computation, operands, [*flags, *[False] * len(traced.captured)], size
     )
@@ -192,6 +190,8 @@ def _vectorize(
             finished.append(as_tensor(x) if is_weak(x) else Tensor(x.placed, x.payload))
             continue
         if not b:
-            x = broadcast_leading(x, size)
+            first = tensors[flags.index(True)]
+            varies = size == DYNAMIC or 0 in first.spec.dynamic
+            x = broadcast_rows(x, first) if varies else broadcast_leading(x, size)
         finished.append(_from_front(x, a, name))
     return tree.unflatten(out_structure, finished)

@@ -11,7 +11,7 @@ from agreement import BACKENDS
 
 import xlapy
 from xlapy import ops
-from xlapy.errors import ConstraintError, ShapeError
+from xlapy.errors import BackendError, ConstraintError, ShapeError
 
 ANY = "f32[?,4]"
 W = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
@@ -202,3 +202,73 @@ def test_what_is_outside_when_it_runs_is_an_error() -> None:
     for backend in BACKENDS:
         with pytest.raises(ConstraintError, match=r"within \(2, 4\); got \(\(3, 0\), \(4, 4\)"):
             loaded(np.ones((2, 4), np.float32), backend=backend)
+
+
+#: which need the size along the axis that varies, or differ where the bound is not reached
+NOT_BOUNDED = {
+    "reshape by its size": "the size is a bound",
+    "by its shape": "the shape is of bounds",
+    "there and back": "what varies is split",
+    "reshape": "what varies is split",
+    "attention": "what varies is split",
+    "convolution": "what varies is split",
+    "pooling": "what varies is split",
+}
+#: XLA says so clearly
+NOT_ON_XLA = {"take_along_axis": "it knows no concatenations with iota of varying size"}
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in NOT_BOUNDED])
+def test_arrays_with_a_bound(name: str) -> None:
+    function = PROGRAMS[name]
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((6, 4)).astype(np.float32)
+
+    def whole(x: Any, count: Any) -> Any:
+        return function(ops.set_dimension_size(x, count, 0))
+
+    def total(x: Any, count: Any) -> Any:
+        return whole(x, count).astype("f64").sum()
+
+    for count in (2, 5, 6):
+        expected = np.asarray(xlapy.compile(function)(xlapy.asarray(x[:count])))
+        size = xlapy.asarray(count)
+        with xlapy.use_backend("interpreter"):
+            found = np.asarray(xlapy.compile(whole)(np.copy(x), np.int32(count)))
+        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-5, strict=True)
+        if name in NOT_ON_XLA:
+            with pytest.raises(BackendError, match="Dynamic input unexpectedly found"):
+                xlapy.compile(total)(xlapy.asarray(x), size)
+            continue
+        # XLA's programs give no arrays of varying size.
+        found = np.asarray(xlapy.compile(total)(xlapy.asarray(x), size))
+        np.testing.assert_allclose(found, expected.astype(np.float64).sum(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: xlapy.cumsum(x, axis=0),
+        lambda x: xlapy.roll(x, 1, axis=0),
+        lambda x: xlapy.roll(x, xlapy.asarray(1), axis=0),
+        lambda x: xlapy.split(x, 2)[0],
+        lambda x: xlapy.unstack(x)[0],
+        lambda x: xlapy.diff(x, axis=0),
+        lambda x: x[[0, -1]],
+        lambda x: x[xlapy.asarray([0, -1])],
+        lambda x: xlapy.take_along_axis(x, xlapy.argsort(x, axis=0), axis=0),
+        lambda x: xlapy.pad(x, 1, mode="edge"),
+        lambda x: x.at[-1].set(0.0),
+        lambda x: x.at[1:].add(1.0),
+    ],
+)
+def test_nothing_is_counted_from_a_bound(program: Callable[[Any], Any]) -> None:
+    def run(x: Any, count: Any) -> Any:
+        return program(ops.set_dimension_size(x, count, 0)).sum()
+
+    for backend in BACKENDS:
+        with (
+            xlapy.use_backend(backend),
+            pytest.raises(ShapeError, match="along an axis of known size"),
+        ):
+            xlapy.compile(run)(xlapy.ones((6, 4)), 3)

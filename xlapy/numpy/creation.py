@@ -25,7 +25,7 @@ from xlapy.trace.builder import host_array, scalar_array
 from xlapy.trace.mode import annotate, current_builder
 from xlapy.trace.zeros import constant_of
 
-from .promotion import as_tensor, broadcast_to_shape, call, is_weak, require_complex_kept
+from .promotion import as_tensor, broadcast_to_shape, call, is_weak, require_complex_kept, spread
 
 __all__ = [
     "array",
@@ -480,14 +480,14 @@ def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = No
         device = x.placed.placement
         if current_builder() is not None:
             device = None
-    if type(x.size) is not int:
+    if not x.spec.is_static:
         return _alike(x, asarray(fill_value, x.dtype if dtype is None else dtype))
     return _full(x.shape, fill_value, x.dtype if dtype is None else dtype, device)
 
 
 @composite(arrays=2, name="full_like")
 def _alike(x: Any, value: Any) -> Tensor:
-    return broadcast_to_shape(value, x.shape, (x,))
+    return spread(value, x.shape, (), (x,))
 
 
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:

@@ -18,7 +18,7 @@ from xlapy.trace.builder import host_array
 from xlapy.trace.mode import annotate, current_builder
 from xlapy.trace.zeros import zeros_of
 
-from .any_size import cut
+from .any_size import cut, require_known_size
 from .index_forms import Index, parse
 from .promotion import as_tensor, broadcast_to_shape, call, convert, filled, is_weak
 
@@ -118,7 +118,7 @@ def _getitem(x: Tensor, index: Any) -> Tensor:
     spec = x.placed.spec
     if type(spec) is not TensorSpec:
         raise DTypeError(f"what is indexed must be an array; got {spec} [X1]")
-    if type(spec.size) is not int and type(x.placed) is not Placed:
+    if not spec.is_static and type(x.placed) is not Placed:
         x, index = cut(x, index)
     parsed = parse(index, x.shape)
     if current_builder() is None and type(x.placed) is Placed:
@@ -444,6 +444,7 @@ def _take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     if indices.ndim != x.ndim:
         raise ShapeError(f"indices must have {x.ndim} dimensions; got {indices.spec} [X1]")
     place = as_axis(axis, x.ndim)
+    require_known_size(x, place, "places")
     lines = broadcast_shapes(*[(*t.shape[:place], 1, *t.shape[place + 1 :]) for t in (x, indices)])
     count, size = indices.shape[place], x.shape[place]
     x = broadcast_to_shape(x, (*lines[:place], size, *lines[place + 1 :]))

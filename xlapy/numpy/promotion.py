@@ -16,7 +16,7 @@ from xlapy.trace.builder import lift
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
-from xlapy.trace.sizes import broadcast_any, filled_like
+from xlapy.trace.sizes import broadcast_any, filled_like, size_of
 from xlapy.trace.zeros import constant_of
 
 __all__ = [
@@ -167,11 +167,7 @@ def call(name: str, *operands: Any, **params: Any) -> Tensor:
 
 def filled(like: Tensor, value: bool | int | float | complex) -> Tensor:
     """A constant of a tensor's shape and element type."""
-    spec = like.spec
-    if type(spec.size) is not int:
-        result: Tensor = filled_like(like, value, spec.dtype)
-    else:
-        result = constant_of(spec, value)
+    result: Tensor = filled_like(like, value, like.spec.dtype)
     return result
 
 
@@ -194,6 +190,9 @@ def spread(
         result: Tensor = broadcast_any(x, shape, dimensions, like)
     else:
         result = bind(lookup("broadcast_in_dim"), x, shape=shape, broadcast_dimensions=dimensions)
+        for y in like:
+            if y.shape == shape:
+                result = _sized(result, [y])
     return result
 
 
@@ -245,7 +244,19 @@ def meet_all(*xs: Any) -> list[Tensor]:
 def broadcast_together(*tensors: Tensor) -> list[Tensor]:
     """Tensors repeated to the shape on which they meet by numpy's rules."""
     shape = broadcast_shapes(*[t.shape for t in tensors])
-    return [broadcast_to_shape(t, shape, tensors) for t in tensors]
+    found = [broadcast_to_shape(t, shape, tensors) for t in tensors]
+    if any(t.spec.dynamic for t in tensors):
+        return [_sized(t, found) for t in found]
+    return found
+
+
+def _sized(x: Tensor, others: Sequence[Tensor]) -> Tensor:
+    """A tensor cut along the axes whose size varies in others of its shape."""
+    for d in range(x.ndim):
+        like = next((t for t in others if d in t.spec.dynamic), None)
+        if like is not None and d not in x.spec.dynamic:
+            x = call("set_dimension_size", x, size_of(like, d), dimension=d, varies=True)
+    return x
 
 
 def result_dtype(*xs: Any) -> DType:

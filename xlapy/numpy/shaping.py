@@ -14,7 +14,7 @@ from xlapy.staging import composite
 from xlapy.tensor import Tensor
 from xlapy.trace.mode import current_builder
 
-from .any_size import any_shape
+from .any_size import any_shape, require_known_size
 from .creation import as_array, static_shape
 from .docstrings import ARRAY, document
 from .promotion import as_tensor, broadcast_to_shape, broadcast_together, call, filled
@@ -523,11 +523,12 @@ def _roll_along(x: Tensor, shift: Any, axis: int) -> Tensor:
         cut = -shift % size
         if not cut:
             return x
-        parts = [_cut(x, axis, cut, size), _cut(x, axis, 0, cut)]
+        parts = [sliced(x, axis, cut, size), sliced(x, axis, 0, cut)]
         return call("concatenate", *parts, dimension=axis)
     from .arithmetic import negative, remainder
     from .indexing import index_scalar
 
+    require_known_size(x, axis, "a roll")
     start = remainder(negative(index_scalar(shift)), size)
     zero = filled(start, 0)
     starts = [start if i == axis else zero for i in range(x.ndim)]
@@ -535,12 +536,10 @@ def _roll_along(x: Tensor, shift: Any, axis: int) -> Tensor:
     return call("dynamic_slice", double, *starts, slice_sizes=x.shape)
 
 
-def _cut(x: Tensor, axis: int, start: int, end: int) -> Tensor:
-    return sliced(x, axis, start, end)
-
-
 def sliced(x: Tensor, axis: int, start: int, end: int, step: int = 1) -> Tensor:
     """A slice along one axis."""
+    if (start, end, step) != (0, x.shape[axis], 1):
+        require_known_size(x, axis, "what is taken by place")
     low, high, strides = [0] * x.ndim, list(x.shape), [1] * x.ndim
     low[axis], high[axis], strides[axis] = start, end, step
     return call(

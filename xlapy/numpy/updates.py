@@ -20,6 +20,7 @@ from xlapy.tensor import Placed, Tensor
 from xlapy.trace.computation import Value
 from xlapy.trace.mode import annotate, current_builder, using
 
+from .any_size import require_known_size
 from .comparison import where_elements
 from .creation import as_array
 from .index_forms import Index, parse
@@ -283,6 +284,8 @@ def _broadcast(value: Tensor, shape: tuple[int, ...]) -> Tensor:
 def write(x: Tensor, value: Any, index: Index, kind: str) -> Tensor:
     """The updated array, recorded."""
     shape = x.shape
+    if x.spec.dynamic:
+        _require_whole(x, index.form)
     x, index = unflagged(x, index)
     form, operands = index
     value = _fitted(value, x.dtype)
@@ -293,6 +296,16 @@ def write(x: Tensor, value: Any, index: Index, kind: str) -> Tensor:
     else:
         found = _pasted(x, value, form, operands, kind)
     return found if found.shape == shape else call("reshape", found, shape=shape)
+
+
+def _require_whole(x: Tensor, form: Sequence[Any]) -> None:
+    """Places along an axis whose size varies are not counted."""
+    axis = 0
+    for entry in form:
+        if entry is not None and entry not in (("flag",), ("dots",)):
+            if entry[0] != "all":
+                require_known_size(x, axis, "what is assigned to")
+            axis += 1
 
 
 def _pasted(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
 from xlapy.errors import NotDifferentiableError
-from xlapy.specs import TensorSpec
+from xlapy.specs import DYNAMIC, TensorSpec
 from xlapy.trace.autodiff import jvp_computation
 from xlapy.trace.builder import as_computation, trace
 from xlapy.trace.computation import Computation
@@ -15,7 +15,7 @@ from xlapy.trace.mode import bind
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
 from xlapy.trace.simplify import eliminate_dead
-from xlapy.trace.sizes import broadcast_any
+from xlapy.trace.sizes import broadcast_any, sized_like
 from xlapy.trace.zeros import constant_of
 
 from .regions import rearranged
@@ -45,14 +45,11 @@ def refuse_init(op: Op, wanted: Sequence[bool]) -> None:
 def repeated(x: Any, like: Any, dimensions: Ints) -> Any:
     """A reduction's result along the dimensions of its operand that were reduced."""
     spec = like.spec
-    if spec.dynamic:
-        raise NotDifferentiableError(
-            f"a reduction's derivative must have known sizes; got {spec} [X4]"
-        )
     kept = tuple(d for d in range(spec.rank) if d not in dimensions)
-    if not spec.is_static:
+    if DYNAMIC in spec.shape:
         return broadcast_any(x, spec.shape, kept, (like,))
-    return bind(lookup("broadcast_in_dim"), x, shape=spec.shape, broadcast_dimensions=kept)
+    made = bind(lookup("broadcast_in_dim"), x, shape=spec.shape, broadcast_dimensions=kept)
+    return sized_like(made, like)
 
 
 def compared(a: Any, b: Any, direction: str) -> Any:

@@ -47,6 +47,10 @@ def replay_batched(
     """
     builder = current_builder()
     assert builder is not None
+    varies = size == DYNAMIC or any(
+        b and 0 in getattr(a.spec, "dynamic", ())
+        for a, b in zip(arguments, is_batched, strict=True)
+    )
 
     def apply(instruction: Instruction, operands: list[Any]) -> Sequence[Any]:
         tensors = [t for t, _ in operands]
@@ -56,15 +60,18 @@ def replay_batched(
             if True not in flags:
                 outs = bind(op, *tensors, **instruction.params)
                 return [(o, False) for o in outs] if type(outs) is tuple else [(outs, False)]
-            if size == DYNAMIC:
-                builder.batched = tensors[flags.index(True)]
+            builder.batched = tensors[flags.index(True)] if varies else None
             try:
                 outs = op.batch(op, tensors, flags, size, **instruction.params)
             except XlapyError as error:
                 raise annotate(error, "", [t.spec for t in tensors], instruction.source) from None
         return [(o, True) for o in outs] if type(outs) is tuple else [(outs, True)]
 
-    found = replay(computation, list(zip(arguments, is_batched, strict=True)), apply)
+    before = builder.batched
+    try:
+        found = replay(computation, list(zip(arguments, is_batched, strict=True)), apply)
+    finally:
+        builder.batched = before
     return [t for t, _ in found], [b for _, b in found]
 
 
@@ -118,7 +125,7 @@ def broadcast_leading(x: Any, size: int) -> Any:
     if type(spec) is not TensorSpec:
         return x
     builder = current_builder()
-    if size == DYNAMIC and builder is not None and builder.batched is not None:
+    if builder is not None and builder.batched is not None:
         return broadcast_rows(x, builder.batched)
     dims = tuple(range(1, spec.rank + 1))
     return bind(lookup("broadcast_in_dim"), x, shape=(size, *spec.shape), broadcast_dimensions=dims)

@@ -19,7 +19,7 @@ from xlapy.trace.zeros import constant_of, zeros_of
 
 __all__ = [
     "as_vector", "broadcast_any", "broadcast_rows", "constant_like", "count_of", "filled_like", "iota_like", "size_of",
-    "sized_like", "sizes_of", "zeros_like",
+    "sized_like", "sizes_of", "whole", "zeros_like",
 ]  # fmt: skip
 
 _S32 = as_dtype("s32")
@@ -28,7 +28,9 @@ _S32 = as_dtype("s32")
 def size_of(x: Any, dimension: int) -> Any:
     """The size of one dimension: an int where it is known, or an s32 scalar."""
     size = x.spec.shape[dimension]
-    return bind(lookup("get_dimension_size"), x, dimension=dimension) if size == DYNAMIC else size
+    if size == DYNAMIC or dimension in x.spec.dynamic:
+        return bind(lookup("get_dimension_size"), x, dimension=dimension)
+    return size
 
 
 def sizes_of(x: Any) -> Any:
@@ -68,25 +70,34 @@ def sized_like(full: Any, x: Any) -> Any:
     if type(x) is TensorSpec:
         return full
     for d in getattr(x.spec, "dynamic", ()):
-        size = bind(lookup("get_dimension_size"), x, dimension=d)
-        full = bind(lookup("set_dimension_size"), full, size, dimension=d, varies=True)
+        if d not in full.spec.dynamic:
+            full = _cut(full, size_of(x, d), d)
     return full
+
+
+def _cut(x: Any, size: Any, dimension: int) -> Any:
+    return bind(lookup("set_dimension_size"), x, size, dimension=dimension, varies=True)
+
+
+def whole(x: Any) -> Any:
+    """An array at its bounds; what is in the places that it does not hold is open."""
+    for d in x.spec.dynamic:
+        bound = bind(lookup("constant"), value=np.array(x.spec.shape[d], np.int32))
+        x = bind(lookup("set_dimension_size"), x, bound, dimension=d, varies=False)
+    return x
 
 
 def constant_like(x: Any, value: bool | int | float | complex) -> Any:
     """A constant of the spec of `x` (a tensor or a spec), every element being `value`; of its sizes too."""
-    spec: TensorSpec = x.spec
-    if type(spec.size) is not int and type(x) is not TensorSpec:
-        return filled_like(x, value, spec.dtype)
-    made = constant_of(spec, value)
-    return sized_like(made, x) if spec.dynamic else made
+    return constant_of(x, value) if type(x) is TensorSpec else filled_like(x, value, x.spec.dtype)
 
 
 def filled_like(x: Any, value: bool | int | float | complex, dtype: DType) -> Any:
-    """A constant of the shape of a tensor, at its bounds."""
+    """A constant of the shape of a tensor, and of its sizes, with an element type of its own."""
     spec: TensorSpec = x.spec
     if type(spec.size) is int:
-        return constant_of(TensorSpec(spec.shape, dtype), value)
+        made = constant_of(TensorSpec(spec.shape, dtype), value)
+        return sized_like(made, x) if spec.dynamic else made
     return _repeated(constant_of(TensorSpec((), dtype), value), sizes_of(x), (), spec.shape)
 
 
@@ -99,7 +110,8 @@ def iota_like(x: Any, dimension: int, dtype: DType = _S32) -> Any:
     """Numbers counted along one dimension, of the shape of a tensor."""
     spec: TensorSpec = x.spec
     if type(spec.size) is int:
-        return bind(lookup("iota"), shape=spec.shape, dtype=dtype, iota_dimension=dimension)
+        made = bind(lookup("iota"), shape=spec.shape, dtype=dtype, iota_dimension=dimension)
+        return sized_like(made, x)
     result = TensorSpec(spec.shape, dtype)
     return bind(lookup("dynamic_iota"), sizes_of(x), iota_dimension=dimension, result=result)
 
@@ -136,6 +148,10 @@ def broadcast_any(
 def broadcast_rows(x: Any, like: Any) -> Any:
     """An array repeated along a new first axis, as long as the first axis of another tensor."""
     shape = (like.spec.shape[0], *x.spec.shape)
+    if DYNAMIC not in shape:
+        dimensions = tuple(range(1, len(shape)))
+        x = bind(lookup("broadcast_in_dim"), x, shape=shape, broadcast_dimensions=dimensions)
+        return _cut(x, size_of(like, 0), 0) if 0 in like.spec.dynamic else x
     sizes = as_vector([size_of(like, 0), *[size_of(x, d) for d in range(x.spec.rank)]])
     return _repeated(x, sizes, tuple(range(1, len(shape))), shape)
 
