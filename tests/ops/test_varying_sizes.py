@@ -68,9 +68,13 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "pad": lambda x, n: ops.pad(cut(x, n), -1.0, [(2, 1, 1), (0, 0)]),
     "concatenate_other": lambda x, n: ops.concat_in_dim([cut(x, n), cut(x, n)], 1),
     "concatenate": lambda x, n: ops.concat_in_dim([cut(x, n), x], 0),
+    "concatenate_several": lambda x, n: ops.concat_in_dim(
+        [cut(x, n), ops.neg(x), cut(ops.add(x, x), ops.min(n, 3)), x], 0
+    ),
     "elementwise": lambda x, n: ops.mul(cut(x, n), cut(x, n)),
     "same_integers": lambda x, n: itself(ops.le, ops.convert(cut(x, n), "s32")),
     "same_truth_values": lambda x, n: itself(ops.ne, ops.convert(cut(x, n), "pred")),
+    "total_order": lambda x, n: itself(ops.lt_total_order, cut(x, n)),
     "same_floats": lambda x, n: itself(ops.eq, cut(x, n)),
     "same_integers_twice": lambda x, n: ops.lt(
         ops.convert(cut(x, n), "s32"), ops.convert(cut(x, n), "s32")
@@ -166,9 +170,9 @@ def test_reads_back(name: str) -> None:
 @pytest.mark.parametrize("backend", ["interpreter", "pjrt:cpu"])
 @pytest.mark.parametrize(
     "name",
-    ["cut", "pad_other", "transpose", "dynamic_broadcast_in_dim", "dynamic_pad_known_size",
-     "real_dynamic_slice", "real_dynamic_slice_known_size", "dynamic_gather", "dynamic_pad_bounded", "dynamic_conv",
-        "dynamic_conv_known_size"],
+    ["cut", "concatenate", "concatenate_several", "pad_other", "transpose", "dynamic_broadcast_in_dim",
+        "dynamic_pad_known_size", "real_dynamic_slice", "real_dynamic_slice_known_size", "dynamic_gather",
+        "dynamic_pad_bounded", "dynamic_conv", "dynamic_conv_known_size"],
 )  # fmt: skip
 def test_gradient(name: str, backend: str) -> None:
     """Of a weighted sum of the elements, against the matrix of the map, which is linear."""
@@ -224,6 +228,52 @@ def test_sizes_beyond_the_bound_count_as_the_bound() -> None:
     with xlapy.use_backend("interpreter"):
         assert int(xlapy.compile(size)(X, np.int32(100)).numpy()) == 8
         assert int(xlapy.compile(size)(X, np.int32(-1)).numpy()) == 0
+
+
+CUT_CONSTANTS: dict[str, Callable[[Any], Any]] = {
+    "reduce": lambda x: ops.reduce_max(x, (1,)),
+    "clz": ops.clz,
+    "population_count": lambda x: ops.population_count(ops.convert(x, "s4")),
+    "div": lambda x: ops.div(x, x),
+    "clamp": lambda x: ops.clamp(ops.constant(np.float32(1)), ops.convert(x, "f32"), ops.constant(np.float32(4))),
+    "total_order": lambda x: itself(ops.ge_total_order, ops.convert(x, "f32")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CUT_CONSTANTS)
+def test_constants_cut_to_a_constant_size(name: str) -> None:
+    """XLA takes no barriers for arrays of varying size, and would compute some operations on constants wrong."""
+    constant = np.arange(-2, 4, dtype=np.int32).reshape(2, 3)
+
+    def program() -> Any:
+        x = ops.set_dimension_size(ops.constant(constant), ops.constant(np.int32(2)), 1)
+        return shown(CUT_CONSTANTS[name](x))
+
+    expected, found = (
+        [r.tolist() for r in xlapy.compile(program, backend=b)()]
+        for b in ("interpreter", "pjrt:cpu")
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "pjrt:cpu"])
+@pytest.mark.parametrize("index", [True, np.int32(1)])
+def test_branches_of_rows(index: Any, backend: str) -> None:
+    """Vectorised over what decides: each row has what its branch gives."""
+
+    def program(choice: Any, x: Any, n: Any) -> Any:
+        y = cut(x, n)
+        double, negative = (lambda z: ops.add(z, z)), ops.neg
+        if index is True:
+            return shown(xlapy.cond(choice, double, negative, y))[0]
+        return shown(ops.conditional(choice, [double, negative], [y, y]))[0]
+
+    preds = np.array([index, index - index], np.asarray(index).dtype)
+    every = xlapy.vmap(program, in_axes=(0, 0, None))
+    with xlapy.use_backend(backend):
+        found = xlapy.compile(every)(preds, np.stack([X, X + 1]), np.int32(3)).numpy()
+        single = [xlapy.compile(program)(p, X + i, np.int32(3)) for i, p in enumerate(preds)]
+    np.testing.assert_array_equal(found, [s.numpy() for s in single])
 
 
 def test_wrong_sizes_are_found() -> None:

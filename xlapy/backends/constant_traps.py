@@ -81,10 +81,11 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
                 changed = True
                 continue
         if _depends_on_constants(instruction, fixed):
-            fixed.update(instruction.results)
             if _is_trap(instruction):
                 instruction = _hidden(instruction, made)
                 changed = True
+            else:
+                fixed.update(instruction.results)
         if instruction.op.name in _DIVISIONS and _may_divide_by_zero(instruction, known):
             result = instruction.results[0]
             names[result] = _guarded(instruction, made)
@@ -113,6 +114,9 @@ def _depends_on_constants(instruction: Instruction, fixed: Set[Value]) -> bool:
 
 def _is_trap(instruction: Instruction) -> bool:
     name = instruction.op.name
+    if name == "set_dimension_size":
+        # There are no barriers for arrays of varying size, so what is cut from constants is hidden here already.
+        return bool(instruction.params["varies"])
     if name == "compare":
         return bool(instruction.params.get("compare_type") == "TOTALORDER")
     specs = [v.spec for v in (*instruction.operands[:1], *instruction.results)]

@@ -1,7 +1,7 @@
 """Operations on arrays of varying size that XLA gets wrong, done on whole arrays.
 
 A comparison of integers with themselves it makes a constant of, and dies of the constant's size; it has no barriers
-for such arrays.
+and no total order for such arrays.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from xlapy.specs import TensorSpec
 from xlapy.trace.computation import Instruction
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
-from xlapy.trace.sizes import sized_like
+from xlapy.trace.sizes import sized_like, whole
 
 __all__ = ["on_whole_arrays"]
 
@@ -30,20 +28,12 @@ def on_whole_arrays(instruction: Instruction) -> Callable[..., Any] | None:
         return None
     if name == "optimization_barrier":
         return _barrier
-    return None if specs[0].dtype.inexact else _compare  # type: ignore[union-attr]
+    total = instruction.params.get("compare_type") == "TOTALORDER"
+    return _compare if total or not specs[0].dtype.inexact else None  # type: ignore[union-attr]
 
 
 def _compare(x: Any, y: Any, **params: Any) -> Any:
-    made = bind(lookup("compare"), _whole(x), _whole(y), **params)
-    return sized_like(made, x)
-
-
-def _whole(x: Any) -> Any:
-    """With all the places there may be; what is in those that it does not hold is open."""
-    for d in x.spec.dynamic:
-        bound = bind(lookup("constant"), value=np.array(x.spec.shape[d], np.int32))
-        x = bind(lookup("set_dimension_size"), x, bound, dimension=d, varies=False)
-    return x
+    return sized_like(bind(lookup("compare"), whole(x), whole(y), **params), x)
 
 
 def _barrier(*xs: Any) -> Any:

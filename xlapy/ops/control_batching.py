@@ -15,6 +15,7 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, using
 from xlapy.trace.op import Op, lookup
 from xlapy.trace.replay import inline
+from xlapy.trace.sizes import sized_like
 
 from .rules import broadcast_leading
 
@@ -55,6 +56,7 @@ def choose(pred: Any, on_true: Any, on_false: Any) -> Any:
         return bind(lookup("after_all"), on_true, on_false)
     if pred.spec.rank and spec.rank > 1:
         pred = bind(lookup("broadcast_in_dim"), pred, shape=spec.shape, broadcast_dimensions=(0,))
+        pred = sized_like(pred, on_true)
     return bind(lookup("select"), pred, on_true, on_false)
 
 

@@ -24,7 +24,7 @@ from xlapy.trace.builder import lift
 from xlapy.trace.codecs import I64, I64_ARRAY
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
-from xlapy.trace.sizes import sized_like
+from xlapy.trace.sizes import sized_like, whole
 from xlapy.trace.zeros import constant_of
 
 from .forms import part
@@ -343,11 +343,27 @@ def kernel_concatenate(*xs: Array, dimension: int, out: TensorSpec) -> Array:
 
 def transpose_concatenate(g: Any, *xs: Any, dimension: int) -> Any:
     """The piece of each operand."""
+    if dimension in g.spec.dynamic:
+        return _varying_pieces(g, xs, dimension)
     pieces, start = [], 0
     for x in xs:
         size = x.spec.shape[dimension]
         pieces.append(part(g, start, dimension, size))
         start += size
+    return tuple(pieces)
+
+
+def _varying_pieces(g: Any, xs: Sequence[Any], dimension: int) -> tuple[Any, ...]:
+    """Where one operand ends, the next begins: that is known when the program runs."""
+    full = whole(g)
+    zero = constant_of(TensorSpec((), "s32"), 0)
+    pieces, start = [], zero
+    for x in xs:
+        starts = [start if d == dimension else zero for d in range(x.spec.rank)]
+        piece = bind(lookup("dynamic_slice"), full, *starts, slice_sizes=x.spec.shape)
+        pieces.append(sized_like(piece, x))
+        size = bind(lookup("get_dimension_size"), x, dimension=dimension)
+        start = bind(lookup("add"), start, size)
     return tuple(pieces)
 
 
