@@ -137,3 +137,11 @@ except xlapy.errors.XlapyError as error:
     )
     # From Python 3.13 on the text of such code is known.
     assert "at <string>:3 in <module>" in done.stdout
+
+
+def test_the_librarys_frames_are_hidden_where_no_other_function_was_running() -> None:
+    # The derivative of zeta is asked for after the user's function has returned.
+    with pytest.raises(XlapyError) as caught:
+        xlapy.grad(lambda x: ops.zeta(x, 2.0))(3.0)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [Path(f.filename).name for f in frames] == [Path(__file__).name, "differentiation.py"]

@@ -41,7 +41,6 @@ from xlapy.signatures import (
     described,
     explained,
     host_scalar,
-    leaf_key,
     leaf_paths,
     leaves_below,
     signature_of,
@@ -429,13 +428,7 @@ class CompiledFunction:
             for x in signature.leaves
         ]
         specs = tuple([x.placed.spec for x in leaves])
-        key = (
-            "traced",
-            signature.structure,
-            signature.static,
-            specs,
-            tuple([leaf_key(x) for x in signature.leaves]),
-        )
+        key = ("traced", *signature.key, specs)
         entry = self._entries.get(key)
         if entry is None:
             entry = self._trace(with_leaves(signature, leaves, signature.leaves), instance, builder)

@@ -129,8 +129,6 @@ def hide_library_frames(error: BaseException) -> None:
         if not _is_library.get(code, _classify(code)):
             kept.append(step)
         step = step.tb_next
-    if not kept:
-        return
     chain: TracebackType | None = None
     for item in reversed(kept):
         chain = TracebackType(chain, item.tb_frame, item.tb_lasti, item.tb_lineno)
