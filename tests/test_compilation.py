@@ -76,6 +76,22 @@ def test_explain_names_what_changed() -> None:
     assert "x changed from f32[4] to f32[2]" in third
 
 
+def test_explain_names_the_place_that_changed() -> None:
+    f = xlapy.compile(lambda x: x * 2)
+    for device in ("pjrt:cpu", "interpreter"):
+        f(xlapy.asarray(X, device=device))
+    xlapy.compile(lambda y: f(y))(X)
+    f.lower(X)
+    f.lower(X)
+    assert f.explain().splitlines() == [
+        "trace 1 of <lambda>: first call, with x: f32[4]",
+        "trace 2 of <lambda>: where it runs changed from pjrt:cpu to interpreter",
+        "trace 3 of <lambda>: where it runs changed from pjrt:cpu to a call in '<lambda>'",
+        "trace 4 of <lambda>: where it runs changed from pjrt:cpu to lower",
+        "trace 5 of <lambda>: recorded again for the same signature",
+    ]
+
+
 # --- arguments ----------------------------------------------------------------------------------------------------
 
 

@@ -224,7 +224,7 @@ class CompiledFunction:
                 return entry
             if self._grid is not None:
                 self._grid.devices(placement)
-            entry = self._trace(signature, instance)
+            entry = self._trace(signature, str(placement), instance)
             for t in entry.captured:
                 if t.placed.placement is not placement:  # type: ignore[union-attr]
                     raise BackendError(
@@ -365,9 +365,13 @@ class CompiledFunction:
     # --- tracing ------------------------------------------------------------------------------------------------
 
     def _trace(
-        self, signature: Signature, instance: Any = None, parent: XlaBuilder | None = None
+        self,
+        signature: Signature,
+        place: str,
+        instance: Any = None,
+        parent: XlaBuilder | None = None,
     ) -> Entry:
-        """Record the function for a signature."""
+        """Record the function for a signature and what asks for it: a device, a call in another function or `lower`."""
         builder = XlaBuilder(self._name, parent.scope if parent is not None else None)
         paths = self._paths(signature)
         arguments = []
@@ -388,7 +392,7 @@ class CompiledFunction:
             leaves, out_structure = tree.flatten(output)
             results = [builder.value(self._result(x, i)) for i, x in enumerate(leaves)]
         self.traces += 1
-        self._history.append(described(signature, paths))
+        self._history.append(described(signature, paths, place))
         scalars.finish(builder, results)
         computation = builder.finish(results)
         donated = leaves_below(self._donate, paths)
@@ -431,7 +435,8 @@ class CompiledFunction:
         key = ("traced", *signature.key, specs)
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._trace(with_leaves(signature, leaves, signature.leaves), instance, builder)
+            traced = with_leaves(signature, leaves, signature.leaves)
+            entry = self._trace(traced, f"a call in {builder.name!r}", instance, builder)
             # Values of the enclosing trace are good for this trace only.
             if all(type(t.placed) is Placed for t in entry.captured):
                 self._entries[key] = entry
@@ -478,7 +483,7 @@ class CompiledFunction:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], instance: Any = None
     ) -> Lowered:
         signature = self._sign(args, kwargs, instance)
-        entry = self._trace(signature, instance)
+        entry = self._trace(signature, "lower", instance)
         placement = next(
             (
                 x.placed.placement

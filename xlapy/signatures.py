@@ -103,19 +103,23 @@ def explained(name: str, history: Sequence[Mapping[str, str]]) -> str:
     lines = []
     for i, now in enumerate(history):
         if i == 0:
-            arguments = ", ".join(f"{k}: {v}" for k, v in now.items())
+            arguments = ", ".join(f"{k}: {v}" for k, v in now.items() if k is not _PLACE)
             lines.append(f"trace 1 of {name}: first call, with {arguments or 'no arguments'}")
             continue
         nearest = min(history[:i], key=lambda old: len(difference(old, now)))
         changes = difference(nearest, now)
         lines.append(
-            f"trace {i + 1} of {name}: {'; '.join(changes) or 'the same signature elsewhere'}"
+            f"trace {i + 1} of {name}: {'; '.join(changes) or 'recorded again for the same signature'}"
         )
     return "\n".join(lines) or f"{name} has not been recorded"
 
 
-def described(signature: Signature, paths: Sequence[str]) -> dict[str, str]:
-    """The arguments of a call in words, by name."""
+#: beside the names of arguments
+_PLACE: Final = "where it runs"
+
+
+def described(signature: Signature, paths: Sequence[str], place: str) -> dict[str, str]:
+    """The arguments of a call in words, by name, and where it runs."""
     found = {
         p: str(x.placed.spec)
         if type(x) is Tensor
@@ -131,6 +135,7 @@ def described(signature: Signature, paths: Sequence[str]) -> dict[str, str]:
         for path, part in parts_of(value):
             if part[0] == "static":
                 found[path] = f"static {part[2]!r}"
+    found[_PLACE] = place
     return found
 
 
