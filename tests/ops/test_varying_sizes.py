@@ -256,6 +256,28 @@ def test_constants_cut_to_a_constant_size(name: str) -> None:
     assert found == expected
 
 
+PASSED: dict[str, Callable[[Any], Any]] = {
+    "loop": lambda y: xlapy.fori_loop(0, 2, lambda i, z: ops.add(z, z), y),
+    "branch": lambda y: xlapy.cond(ops.gt(ops.reduce_sum(y), 0.0), ops.neg, ops.sqrt, y),
+    "call": lambda y: xlapy.compile(lambda z: ops.add(z, z))(y),
+}
+
+
+@pytest.mark.parametrize("size", [3, 8, 100])
+@pytest.mark.parametrize("name", PASSED)
+def test_cut_to_a_constant_size_and_passed_on(name: str, size: int) -> None:
+    """To the whole size as well, where XLA would make an array of it that does not vary."""
+
+    def program(x: Any) -> Any:
+        return shown(PASSED[name](cut(x, ops.constant(np.int32(size)))))
+
+    expected, found = (
+        [r.tolist() for r in xlapy.compile(program, backend=b)(X)]
+        for b in ("interpreter", "pjrt:cpu")
+    )
+    assert found == expected
+
+
 @pytest.mark.parametrize("backend", ["interpreter", "pjrt:cpu"])
 @pytest.mark.parametrize("index", [True, np.int32(1)])
 def test_branches_of_rows(index: Any, backend: str) -> None:

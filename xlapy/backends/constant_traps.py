@@ -3,7 +3,8 @@
 It does so by other code than at run time, before and after its own passes, and that code divides integers by zero,
 which ends the process, leaves the sign out of leading zeros, forgets that an order is total, and more. What depends
 on constants alone is so computed here, by the kernels of the operations, and no integer is divided by what may be zero.
-Where it is too large to be put into the program, XLA is kept from finding it to be constant.
+Where it is too large to be put into the program, XLA is kept from finding it to be constant. So it is from sizes: of an
+array cut to its whole size it makes an array that does not vary, where computations that it is passed to expect one.
 """
 
 from __future__ import annotations
@@ -80,9 +81,15 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
                     )
                 changed = True
                 continue
-        if _depends_on_constants(instruction, fixed):
+        if instruction.op.name == "set_dimension_size" and instruction.params["varies"]:
+            instruction = _hidden(instruction, made, 1)
+            if instruction.operands[0] in fixed:
+                # For arrays of varying size there are no barriers.
+                instruction = _hidden(instruction, made, 0)
+            changed = True
+        elif _depends_on_constants(instruction, fixed):
             if _is_trap(instruction):
-                instruction = _hidden(instruction, made)
+                instruction = _hidden(instruction, made, 0)
                 changed = True
             else:
                 fixed.update(instruction.results)
@@ -114,9 +121,6 @@ def _depends_on_constants(instruction: Instruction, fixed: Set[Value]) -> bool:
 
 def _is_trap(instruction: Instruction) -> bool:
     name = instruction.op.name
-    if name == "set_dimension_size":
-        # There are no barriers for arrays of varying size, so what is cut from constants is hidden here already.
-        return bool(instruction.params["varies"])
     if name == "compare":
         return bool(instruction.params.get("compare_type") == "TOTALORDER")
     specs = [v.spec for v in (*instruction.operands[:1], *instruction.results)]
@@ -128,14 +132,15 @@ def _is_trap(instruction: Instruction) -> bool:
     return name == "clz" or name in _WRONG
 
 
-def _hidden(instruction: Instruction, made: list[Instruction]) -> Instruction:
-    """The instruction on an operand behind a barrier."""
-    first, *rest = instruction.operands
-    value = Value(first.spec, instruction.results[0].scope)
+def _hidden(instruction: Instruction, made: list[Instruction], position: int) -> Instruction:
+    """The instruction with an operand behind a barrier."""
+    operands = list(instruction.operands)
+    given = operands[position]
+    operands[position] = value = Value(given.spec, instruction.results[0].scope)
     made.append(
-        Instruction(lookup("optimization_barrier"), (first,), {}, (value,), instruction.source)
+        Instruction(lookup("optimization_barrier"), (given,), {}, (value,), instruction.source)
     )
-    return instruction.with_operands((value, *rest))
+    return instruction.with_operands(tuple(operands))
 
 
 def _computed(instruction: Instruction, known: Mapping[Value, Any]) -> list[Any] | None:

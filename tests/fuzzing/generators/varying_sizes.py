@@ -34,7 +34,7 @@ def _step(draft: Draft, x: Any) -> Any:
     spec, kind = x.spec, x.spec.dtype.kind
     fixed = [d for d in range(spec.rank) if d not in spec.dynamic]
     number = kind in ("int", "uint", "float", "complex")
-    forms = ["transpose", "select", "copy", "concatenate", "case", "convert"]
+    forms = ["transpose", "select", "copy", "concatenate", "case", "convert", "call", "loop"]
     forms += ["neg", "add", "reduce", "map"] if number else []
     forms += ["compare", "sort", "max"] if kind != "complex" else []
     forms += ["rev", "slice", "broadcast"] if spec.rank < 4 else []
@@ -46,10 +46,19 @@ def _step(draft: Draft, x: Any) -> Any:
     if form == "compare":
         return ops.le(x, x)
     if form == "concatenate":
-        return ops.concatenate([x, x], draft.choose(fixed or [0]))
+        axis = draft.integer(0, spec.rank - 1)
+        return ops.concatenate([x] * draft.integer(1, 3), axis) if spec.size < 200 else x
     if form == "case":
         pred = draft.tensor(dtype=as_dtype("pred"), shape=())
         return xlapy.cond(pred, lambda y: y, lambda y: ops.copy(y), x)
+    if form == "call":
+        return xlapy.compile(lambda y: ops.select(ops.eq(y, y), y, ops.copy(y)))(x)
+    if form == "loop":
+        turned = [draft.choose(fixed)] if fixed else []
+        trips = draft.integer(0, 3)
+        return xlapy.fori_loop(
+            0, trips, lambda i, y: draft.bind("rev", y, dimensions=tuple(turned)), x
+        )
     if form == "convert":
         return ops.convert(x, draft.choose(["f32", "s32", "f64", "u8", "c64"]))
     if form == "map":
