@@ -112,6 +112,36 @@ def test_third_order_in_every_order_of_modes() -> None:
                 np.testing.assert_allclose(compiled.item(), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_jacobians_between_real_and_complex_numbers(dtype: type) -> None:
+    def waves(p: Any) -> Any:
+        turned = xlapy.astype(p["x"], xlapy.asarray(p["z"]).dtype) * 1j
+        return xlapy.exp(turned), xlapy.real(p["z"]) * xlapy.imag(p["z"]), p["z"] * p["z"]
+
+    x, z = np.array([0.5, 2.0], np.empty(0, dtype).real.dtype), np.array([1 + 2j, 3 - 1j], dtype)
+    eye, nothing = np.eye(2), np.zeros((2, 2))
+    expected = [
+        {"x": eye * 1j * np.exp(1j * x), "z": nothing},
+        # Of the real part less i times that of the imaginary part, as in `grad`.
+        {"x": nothing, "z": eye * (z.imag - 1j * z.real)},
+        {"x": nothing, "z": eye * 2 * z},
+    ]
+    for jacobian in (xlapy.jacfwd, xlapy.jacrev):
+        found = jacobian(waves)({"x": x, "z": z})
+        for f, e in zip(found, expected, strict=True):
+            for name in "xz":
+                np.testing.assert_allclose(f[name].numpy(), e[name], rtol=1e-6, atol=1e-6)
+        assert found[0]["x"].dtype == found[1]["z"].dtype == xlapy.asarray(z).dtype
+        assert found[1]["x"].dtype == xlapy.asarray(x).dtype
+
+
+def test_hessians_of_complex_numbers_are_refused() -> None:
+    with pytest.raises(
+        NotDifferentiableError, match=r"^hessian: .* must be real; got c64\[2\] \[X4\]"
+    ):
+        xlapy.hessian(lambda z: xlapy.sum(xlapy.abs(z)))(np.ones(2, np.complex64))
+
+
 def test_hessians() -> None:
     found = xlapy.hessian(lambda x: xlapy.prod(x))(X).numpy()
     expected = np.array([[0, 2, -1.25], [2, 0, 0.5], [-1.25, 0.5, 0]])

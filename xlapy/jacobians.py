@@ -17,6 +17,8 @@ from xlapy.differentiation import (
     jvp,
     vjp,
 )
+from xlapy.errors import NotDifferentiableError
+from xlapy.ops.forms import converted
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import require_function
 from xlapy.trace.mode import bind
@@ -26,13 +28,17 @@ from xlapy.vectorization import vmap
 __all__ = ["hessian", "jacfwd", "jacrev"]
 
 
-def _basis(tensors: Sequence[Tensor]) -> list[Any]:
-    """The unit vectors of the space of all the tensors together: for each tensor its rows, [total, *shape]."""
+def _basis(tensors: Sequence[Tensor], unit: complex) -> list[Any]:
+    """The unit vectors of the space of all the tensors together: for each tensor its rows, [total, *shape].
+
+    They are multiplied by `unit`, where this is imaginary those of complex numbers alone.
+    """
     total = sum(t.size for t in tensors)
     rows, offset = [], 0
     for t in tensors:
         block = np.zeros((total, t.size), t.dtype.numpy)
-        block[offset : offset + t.size] = np.eye(t.size, dtype=t.dtype.numpy)
+        scale = unit if t.dtype.kind == "complex" else unit.real
+        block[offset : offset + t.size] = np.eye(t.size) * scale
         rows.append(bind(lookup("constant"), value=block.reshape(total, *t.shape)))
         offset += t.size
     return rows
@@ -62,6 +68,37 @@ def _cut(stacked: Tensor, tensors: Sequence[Tensor], in_front: bool) -> list[Any
     return parts
 
 
+def _complete(
+    blocks: list[list[Any]],
+    units: Sequence[Tensor],
+    forward: bool,
+    along: Callable[[complex], list[list[Any]]],
+) -> list[list[Any]]:
+    """Give derivatives between real and complex numbers the part that they have along i."""
+    scales = [
+        [units[k if forward else j].dtype for k in range(len(row))] for j, row in enumerate(blocks)
+    ]
+    halves = [
+        [
+            d.kind == "complex" and block.dtype.kind == "float"
+            for d, block in zip(*rows, strict=True)
+        ]
+        for rows in zip(scales, blocks, strict=True)
+    ]
+    if not any(map(any, halves)):
+        return blocks
+    others = along(-1j)
+    return [
+        [
+            bind(lookup("complex"), converted(re, d.real_part), converted(im, d.real_part))
+            if half
+            else re
+            for half, d, re, im in zip(*rows, strict=True)
+        ]
+        for rows in zip(halves, scales, blocks, others, strict=True)
+    ]
+
+
 def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
     """A function that gives the Jacobian, column by column in forward mode: for more results than arguments.
 
@@ -74,7 +111,9 @@ def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[
     -------
     callable
         Its result has f's containers, and in each place the argument's, with shape
-        ``(*result.shape, *argument.shape)``.
+        ``(*result.shape, *argument.shape)``. It is complex where the result or the argument is: of a real result the
+        derivative by the argument's real part less i times that by its imaginary part, as in `grad`; a complex
+        result must be a holomorphic function of a complex argument.
 
     Examples
     --------
@@ -133,14 +172,20 @@ def _jacobian(
                 return [_tensor(o) for o in outs]
 
             structures: list[tree.TreeDef] = []
-            if forward:
-                columns = vmap(lambda *ts: jvp(of_leaves, inputs, ts)[1])(*_basis(inputs))
-                blocks = [_cut(c, inputs, in_front=False) for c in columns]
-            else:
-                outs, pullback = vjp(of_leaves, *inputs)
-                rows = vmap(lambda *cts: pullback(list(cts)))(*_basis(outs))
-                by_input = [_cut(r, outs, in_front=True) for r in rows]
-                blocks = [list(column) for column in zip(*by_input, strict=True)]
+            outs, pullback = ([], None) if forward else vjp(of_leaves, *inputs)
+
+            def along(unit: complex) -> list[list[Any]]:
+                """For each result the derivatives by each argument, with respect to multiples of the unit vectors."""
+                if forward:
+                    columns = vmap(lambda *ts: jvp(of_leaves, inputs, ts)[1])(*_basis(inputs, unit))
+                    return [_cut(c, inputs, in_front=False) for c in columns]
+                assert pullback is not None
+                rows = vmap(lambda *cts: pullback(list(cts)))(*_basis(outs, unit))
+                return [
+                    list(c) for c in zip(*[_cut(r, outs, in_front=True) for r in rows], strict=True)
+                ]
+
+            blocks = _complete(along(1), inputs if forward else outs, forward, along)
             nested = []
             for block in blocks:
                 gradients = tuple(tree.unflatten(structure, block))
@@ -165,6 +210,11 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable
     -------
     callable
 
+    Raises
+    ------
+    NotDifferentiableError
+        If an argument is complex: the gradient by it is no holomorphic function.
+
     Examples
     --------
     >>> import xlapy
@@ -172,4 +222,17 @@ def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable
     Tensor([[ 6.,  0.],
             [ 0., 12.]], f32[2,2])
     """
-    return jacfwd(jacrev(f, argnums), argnums)
+    gradient = jacrev(f, argnums)
+
+    @functools.wraps(f)
+    def of_real(*args: Any, **kwargs: Any) -> Any:
+        chosen = [args[p] for p in _positions(argnums, len(args), "hessian")]
+        for t in map(_tensor, tree.flatten(chosen)[0]):
+            if t.dtype.kind == "complex":
+                raise NotDifferentiableError(
+                    f"hessian: what a Hessian is taken by must be real; got {t.spec} [X4]\n"
+                    "  take the real and the imaginary part as arguments"
+                )
+        return gradient(*args, **kwargs)
+
+    return jacfwd(of_real, argnums)
