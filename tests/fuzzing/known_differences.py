@@ -16,10 +16,10 @@ import numpy as np
 
 from xlapy.dtypes import as_dtype
 from xlapy.specs import TensorSpec
-from xlapy.trace.computation import Instruction
+from xlapy.trace.computation import Instruction, subcomputations
 
 from .evaluation import Body
-from .programs import Program, names_in
+from .programs import Program, all_instructions, names_in
 from .values import Array
 
 #: sums and the like, whose order is open
@@ -287,5 +287,13 @@ WRITTEN_OTHERWISE = {
 
 
 def is_written_otherwise(program: Program) -> bool:
-    """Whether the text of a program that was read may be another one."""
-    return bool(program.op_names & set(WRITTEN_OTHERWISE))
+    """Whether the text of a program that was read may be another one.
+
+    A computation that several operations have is written once for all of them, and read as one of each.
+    """
+    bodies = [
+        body
+        for instruction in all_instructions(program.computation)
+        for body in subcomputations(instruction.params)
+    ]
+    return bool(program.op_names & set(WRITTEN_OTHERWISE)) or len(set(bodies)) < len(bodies)

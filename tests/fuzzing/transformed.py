@@ -17,7 +17,7 @@ from xlapy.trace.verify import verify
 
 from .evaluation import values_of
 from .known_differences import wide
-from .programs import Program
+from .programs import Program, all_instructions
 from .rounding import FACTOR, expectation, samples_of
 from .setting import Fault, Setting, compare, expected_results, generator, run_on
 from .values import Array, draw
@@ -217,14 +217,13 @@ def _check_differences(
 
 def _is_double(computation: Computation) -> bool:
     """Whether all floats are of double precision, so that differences are exact enough."""
-    from .programs import all_instructions
-
+    values = [*computation.parameters]
     for instruction in all_instructions(computation):
-        for value in (*instruction.operands, *instruction.results):
-            spec = value.spec
-            if type(spec) is TensorSpec and spec.dtype.inexact and spec.dtype.real_part.bits < 64:
-                return False
-    return True
+        values += [*instruction.operands, *instruction.results]
+    specs: list[Any] = [v.spec for v in values]
+    return not any(
+        type(s) is TensorSpec and s.dtype.inexact and s.dtype.real_part.bits < 64 for s in specs
+    )
 
 
 def _random_like(rng: np.random.Generator, array: Array) -> Any:
