@@ -30,6 +30,7 @@ __all__ = [
     "as_shape",
     "as_word",
     "broadcast_shapes",
+    "has_unknown",
     "parse_spec",
     "require",
     "require_array",
@@ -109,7 +110,9 @@ class TensorSpec:
     True
     """
 
-    __slots__ = ("__weakref__", "dtype", "dynamic", "mlir", "rank", "shape", "size", "spec")
+    __slots__ = (
+        "__weakref__", "dtype", "dynamic", "is_static", "mlir", "rank", "shape", "size", "spec",
+    )  # fmt: skip
 
     shape: tuple[int, ...]
     dtype: DType
@@ -117,6 +120,8 @@ class TensorSpec:
     rank: int
     size: int
     mlir: str
+    #: whether every size is known before the program runs
+    is_static: bool
     #: the spec itself, so that a spec and a `Placed` (a spec and a place) read alike
     spec: TensorSpec
 
@@ -143,6 +148,7 @@ class TensorSpec:
             self.size = math.prod(known)
             if self.size and len(known) < len(self.shape):
                 self.size = DYNAMIC
+            self.is_static = not self.dynamic and len(known) == len(self.shape)
             self.mlir = _mlir_type(self)
             if self.rank > MAX_RANK:
                 raise ShapeError(
@@ -171,11 +177,6 @@ class TensorSpec:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TensorSpec, (self.shape, self.dtype, self.dynamic)
-
-    @property
-    def is_static(self) -> bool:
-        """Whether every size is known before the program runs."""
-        return not self.dynamic and DYNAMIC not in self.shape
 
     def with_shape(self, shape: Sequence[int], dynamic: Sequence[int] = ()) -> TensorSpec:
         """A spec of the same element type."""
@@ -465,12 +466,17 @@ def as_word(value: Any, prefix: str = "") -> Any:
 def as_shape(shape: Any) -> tuple[int, ...]:
     """A checked shape: a tuple of sizes that are not negative (`DYNAMIC` apart)."""
     sizes = as_ints(shape, "shape")
-    if DYNAMIC in sizes:
+    if has_unknown(sizes):
         sizes = tuple([DYNAMIC if n == DYNAMIC else n for n in sizes])
     for size in sizes:
         if size is not DYNAMIC and size < 0:
             require_shape(False, "X1", "sizes must not be negative", sizes)
     return sizes
+
+
+def has_unknown(sizes: Sequence[int]) -> bool:
+    """Whether one of some sizes is `DYNAMIC`."""
+    return -1 in sizes  # which it equals: integers find that sooner than it would
 
 
 def as_axis(axis: Any, rank: int, label: str = "X1", what: str = "axis") -> int:

@@ -191,7 +191,7 @@ def _vectorize(
             continue
         if not b:
             first = tensors[flags.index(True)]
-            varies = size == DYNAMIC or 0 in first.spec.dynamic
+            varies = size is DYNAMIC or 0 in first.spec.dynamic
             x = broadcast_rows(x, first) if varies else broadcast_leading(x, size)
         finished.append(_from_front(x, a, name))
     return tree.unflatten(out_structure, finished)

@@ -45,7 +45,7 @@ def cut(x: Tensor, index: Any) -> tuple[Tensor, Any]:
 
     What an integer picks must be there when the program runs; slices end where the array does, as numpy's do.
     """
-    varying = [d for d in range(x.ndim) if x.shape[d] == DYNAMIC or d in x.spec.dynamic]
+    varying = [d for d in range(x.ndim) if x.shape[d] is DYNAMIC or d in x.spec.dynamic]
     parts = [part(p) for p in (index if type(index) is tuple else (index,))]
     starts: list[Any] = [0] * x.ndim
     limits: list[Any] = [size_of(x, d) for d in range(x.ndim)]
@@ -71,7 +71,7 @@ def cut(x: Tensor, index: Any) -> tuple[Tensor, Any]:
             elif p != slice(None):
                 starts[axis], limits[axis], steps[axis] = _bounds(p, size)
                 parts[place] = slice(None)
-                if shape[axis] != DYNAMIC:
+                if shape[axis] is not DYNAMIC:
                     shape[axis] = _most(p, shape[axis])
         axis += width(p)
     if not is_cut:

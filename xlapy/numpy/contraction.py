@@ -526,7 +526,7 @@ _TYPICAL: Final = 64
 
 def _order(terms: Sequence[str], output: str, sizes: dict[str, int]) -> list[tuple[int, int]]:
     """Which two operands are multiplied next, of those that are left: the cheapest ones first."""
-    sizes = {c: _TYPICAL if n == DYNAMIC else n for c, n in sizes.items()}
+    sizes = {c: _TYPICAL if n is DYNAMIC else n for c, n in sizes.items()}
     left = list(terms)
     steps: list[tuple[int, int]] = []
     while len(left) > 1:

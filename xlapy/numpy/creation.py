@@ -18,7 +18,7 @@ from xlapy.dtypes import DType, as_dtype, python_scalar
 from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError, XlapyError, shown
 from xlapy.memory import require_memory
 from xlapy.ops import elementwise_kernels as kernels
-from xlapy.specs import DYNAMIC, MAX_RANK, TensorSpec, TokenSpec, as_ints, as_shape
+from xlapy.specs import DYNAMIC, MAX_RANK, TensorSpec, TokenSpec, as_ints, as_shape, has_unknown
 from xlapy.staging import composite
 from xlapy.tensor import Placed, Placement, Tensor
 from xlapy.trace.builder import host_array, scalar_array
@@ -325,7 +325,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 def static_shape(shape: Any) -> tuple[int, ...]:
     """A shape of sizes that are known and not negative."""
     sizes = as_ints(shape, "shape")
-    if DYNAMIC in sizes:
+    if has_unknown(sizes):
         known = not any(n is DYNAMIC for n in sizes)
         what = "sizes must not be negative" if known else "sizes must be known"
         raise ShapeError(f"{what}; got {sizes} [X1]")

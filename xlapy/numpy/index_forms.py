@@ -144,7 +144,7 @@ def in_range(i: int, size: int, axis: int) -> int:
 
 def _run(p: slice, size: int) -> tuple[Any, int | None]:
     """The form of a slice, and where its lowest element lies."""
-    if size == DYNAMIC:
+    if size is DYNAMIC:
         return ("all", size), None
     try:
         start, stop, step = p.indices(size)

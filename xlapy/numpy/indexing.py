@@ -198,14 +198,14 @@ def sliced_at(
 ) -> Tensor:
     """A slice for each axis: from its lowest element, so many, at a distance; backwards for a negative step."""
     extents = [
-        (c - 1) * abs(s) + 1 if c and c != DYNAMIC else c
+        (c - 1) * abs(s) + 1 if c and c is not DYNAMIC else c
         for c, s in zip(counts, steps, strict=True)
     ]
     strides = tuple([abs(s) for s in steps])
     if all(type(s) is int for s in starts):
         if any(s != 1 for s in strides) or extents != list(x.shape):
             limits = tuple(
-                [a + e if e != DYNAMIC else e for a, e in zip(starts, extents, strict=True)]
+                [a + e if e is not DYNAMIC else e for a, e in zip(starts, extents, strict=True)]
             )
             x = call("slice", x, start_indices=tuple(starts), limit_indices=limits, strides=strides)
     else:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from xlapy.dtypes import DType, as_dtype, promote, python_scalar, weak_dtype
 from xlapy.errors import DTypeError, shown
-from xlapy.specs import DYNAMIC, TensorSpec, broadcast_shapes
+from xlapy.specs import TensorSpec, broadcast_shapes, has_unknown
 from xlapy.tensor import Tensor, operators
 from xlapy.trace.builder import lift
 from xlapy.trace.computation import Value
@@ -167,8 +167,10 @@ def call(name: str, *operands: Any, **params: Any) -> Tensor:
 
 def filled(like: Tensor, value: bool | int | float | complex) -> Tensor:
     """A constant of a tensor's shape and element type."""
-    result: Tensor = filled_like(like, value, like.spec.dtype)
-    return result
+    spec = like.spec
+    static = spec.is_static
+    made: Tensor = constant_of(spec, value) if static else filled_like(like, value, spec.dtype)
+    return made
 
 
 def broadcast_to_shape(x: Tensor, shape: tuple[int, ...], like: Sequence[Tensor] = ()) -> Tensor:
@@ -186,13 +188,14 @@ def spread(
     x: Tensor, shape: tuple[int, ...], dimensions: tuple[int, ...], like: Sequence[Tensor] = ()
 ) -> Tensor:
     """The tensor along some dimensions of a shape, repeated along the others; `like` as for `broadcast_to_shape`."""
-    if DYNAMIC in shape:
-        result: Tensor = broadcast_any(x, shape, dimensions, like)
-    else:
-        result = bind(lookup("broadcast_in_dim"), x, shape=shape, broadcast_dimensions=dimensions)
-        for y in like:
-            if y.shape == shape:
-                result = _sized(result, [y])
+    result: Tensor
+    if has_unknown(shape):
+        result = broadcast_any(x, shape, dimensions, like)
+        return result
+    result = bind(lookup("broadcast_in_dim"), x, shape=shape, broadcast_dimensions=dimensions)
+    for y in like:
+        if not y.spec.is_static and y.shape == shape:
+            result = _sized(result, [y])
     return result
 
 
@@ -243,10 +246,15 @@ def meet_all(*xs: Any) -> list[Tensor]:
 
 def broadcast_together(*tensors: Tensor) -> list[Tensor]:
     """Tensors repeated to the shape on which they meet by numpy's rules."""
-    shape = broadcast_shapes(*[t.shape for t in tensors])
-    found = [broadcast_to_shape(t, shape, tensors) for t in tensors]
-    if any(t.spec.dynamic for t in tensors):
-        return [_sized(t, found) for t in found]
+    specs: list[Any] = [t.placed.spec for t in tensors]
+    shape = broadcast_shapes(*[s.shape for s in specs])
+    found = [
+        t if s.shape == shape else broadcast_to_shape(t, shape, tensors)
+        for t, s in zip(tensors, specs, strict=True)
+    ]
+    for s in specs:
+        if s.dynamic:
+            return [_sized(t, found) for t in found]
     return found
 
 

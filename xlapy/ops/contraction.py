@@ -60,7 +60,7 @@ def _free(rank: int, *taken: Ints) -> Ints:
 
 
 def _same(n: int, m: int) -> bool:
-    return n in (m, DYNAMIC) or m == DYNAMIC
+    return n in (m, DYNAMIC) or m is DYNAMIC
 
 
 @functools.lru_cache(maxsize=512)
@@ -127,7 +127,7 @@ def infer_dot_general(
             precision_config,
         )
     lf, rf = _free(lhs.rank, lb, lc), _free(rhs.rank, rb, rc)
-    batch = [right[j] if left[i] == DYNAMIC else left[i] for i, j in zip(lb, rb)]
+    batch = [right[j] if left[i] is DYNAMIC else left[i] for i, j in zip(lb, rb)]
     shape = (*batch, *[left[d] for d in lf], *[right[d] for d in rf])
     if not lhs.dynamic and not rhs.dynamic:
         return TensorSpec(shape, preferred_element_type)

@@ -198,7 +198,7 @@ def infer_convolution(
     require_dtype(type(kind) is DType, "X1", "preferred_element_type must be an element type", kind)
     shape = [0] * rank
     dynamic: list[int] = []
-    shape[output_batch_dimension] = batch if batch == DYNAMIC else batch // batch_group_count
+    shape[output_batch_dimension] = batch if batch is DYNAMIC else batch // batch_group_count
     shape[output_feature_dimension] = outputs
     for at, axis, source in (
         (output_batch_dimension, input_batch_dimension, lhs),
@@ -216,7 +216,7 @@ def infer_convolution(
         zip(output_spatial_dimensions, input_spatial_dimensions, kernel_spatial_dimensions)
     ):
         n, m = lhs.shape[left], rhs.shape[right]
-        if n == DYNAMIC or m == DYNAMIC:
+        if n is DYNAMIC or m is DYNAMIC:
             shape[at] = DYNAMIC
             continue
         require_shape(m > 0, "X3", "the window must have a positive size", rhs)
@@ -259,13 +259,13 @@ def _check_groups(
     batch: int, features: int, inputs: int, outputs: int, feature_groups: int, batch_groups: int
 ) -> None:
     require_shape(
-        batch == DYNAMIC or batch % batch_groups == 0,
+        batch is DYNAMIC or batch % batch_groups == 0,
         "C10",
         f"the batch must be a multiple of batch_group_count = {batch_groups}",
         batch,
     )
     require_shape(
-        features == DYNAMIC or features % feature_groups == 0,
+        features is DYNAMIC or features % feature_groups == 0,
         "C11",
         f"the input features must be a multiple of feature_group_count = {feature_groups}",
         features,
@@ -281,7 +281,7 @@ def _check_groups(
         ("C16", feature_groups, "feature_group_count"),
     ):
         require_shape(
-            outputs == DYNAMIC or outputs % groups == 0,
+            outputs is DYNAMIC or outputs % groups == 0,
             label,
             f"the output features must be a multiple of {name} = {groups}",
             outputs,

@@ -10,12 +10,12 @@ import numpy as np
 
 from xlapy.errors import BackendError, ConstraintError, DTypeError, UnsupportedOpError, shown
 from xlapy.specs import (
-    DYNAMIC,
     Spec,
     TensorSpec,
     TokenSpec,
     TupleSpec,
     as_items,
+    has_unknown,
     parse_spec,
     require,
     require_dtype,
@@ -274,7 +274,7 @@ def _sized(
     positions = [i for row in I64_MATRIX.from_text(extra[_SHAPES]) for i in row]
     ok = len(positions) == len(specs) and all(0 <= i < len(operands) for i in positions)
     require(ok, "X1", f"{_SHAPES} must be an operand for each of {len(specs)} results", positions)
-    if not any(type(s) is TensorSpec and DYNAMIC in s.shape for s in specs):
+    if not any(type(s) is TensorSpec and has_unknown(s.shape) for s in specs):
         found: list[Any] = [s.shape if type(s) is TensorSpec else () for s in specs]
     else:
         found = [reader.sizes(operands[i]) for i in positions]

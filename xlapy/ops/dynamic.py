@@ -122,7 +122,7 @@ def infer_set_dimension_size(
     require_dtype(size.dtype is SIZE, "X1", "the size must be of type s32", size)
     require_shape(size.rank == 0, "X2", "the size must be a scalar", size)
     require(0 <= dimension < x.rank, "X3", f"dimension must be in [0, {x.rank})", dimension)
-    require_shape(x.shape[dimension] != DYNAMIC, "X4", "the dimension must have a bound", x)
+    require_shape(x.shape[dimension] is not DYNAMIC, "X4", "the dimension must have a bound", x)
     others = set(x.dynamic) - {dimension}
     return x.with_shape(x.shape, sorted({*others, dimension} if varies else others))
 
@@ -207,7 +207,7 @@ def read_set_dimension_size(reader: Reader, operation: Any) -> Any:
     """Whether the size varies stands in the result's type."""
     dimension = I64.parse(reader.attribute(operation, "dimension"))
     declared = read_result(reader, operation)
-    varies = dimension in declared.dynamic or declared.shape[dimension] == DYNAMIC
+    varies = dimension in declared.dynamic or declared.shape[dimension] is DYNAMIC
     x, size = reader.operands(operation)
     infer_set_dimension_size(x.spec, size.spec, dimension=dimension, varies=varies)
     size = _safe(size, x.spec.shape[dimension], varies)

@@ -95,7 +95,7 @@ def infer_dynamic_broadcast_in_dim(
     ]
     infer_broadcast_in_dim(
         TensorSpec(sizes, x.dtype),
-        shape=tuple(1 if n == DYNAMIC else n for n in result.shape),
+        shape=tuple(1 if n is DYNAMIC else n for n in result.shape),
         broadcast_dimensions=dims,
     )
     return result
@@ -163,7 +163,7 @@ def transpose_to_any_size(
 ) -> Any:
     """Sum over what was repeated, which must be known: an operand's unknown size may be 1."""
     kept = known_nonexpanding_dimensions
-    if any(n == DYNAMIC and i not in kept for i, n in enumerate(x.spec.shape)):
+    if any(n is DYNAMIC and i not in kept for i, n in enumerate(x.spec.shape)):
         raise NotDifferentiableError(
             "dynamic_broadcast_in_dim: dimensions of unknown size must be known not to be expanded where there are"
             f" derivatives; got {x.spec} [X4]"

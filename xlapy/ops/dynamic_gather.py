@@ -96,7 +96,9 @@ def infer_dynamic_gather(
             dims,
         )
     require(len(set(dropped)) == len(dropped), "C6", "dropped dimensions must be unique", dropped)
-    sizes = [m if m != DYNAMIC else n for m, n in zip(_sizes_of(result, params, x.rank), x.shape)]
+    sizes = [
+        m if m is not DYNAMIC else n for m, n in zip(_sizes_of(result, params, x.rank), x.shape)
+    ]
     found = infer_gather(x, start_indices, slice_sizes=tuple(sizes), **params)
     require_shape(
         found.rank == result.rank

@@ -56,7 +56,7 @@ def infer_fft(x: TensorSpec, *, fft_type: str, fft_length: Ints) -> TensorSpec:
     )
     last = x.shape[x.rank - count :]
     require_shape(
-        all(x.rank - count + i not in x.dynamic and n != DYNAMIC for i, n in enumerate(last)),
+        all(x.rank - count + i not in x.dynamic and n is not DYNAMIC for i, n in enumerate(last)),
         "X1",
         "the transformed dimensions must have known sizes",
         x,

@@ -13,6 +13,7 @@ from xlapy.specs import (
     TensorSpec,
     as_int,
     as_ints,
+    has_unknown,
     require,
     require_array,
     require_dtype,
@@ -119,7 +120,7 @@ def infer_gather(
     )
     require_shape(
         all(
-            n == DYNAMIC if s == DYNAMIC else s >= 0 and (n == DYNAMIC or s <= n)
+            n is DYNAMIC if s is DYNAMIC else s >= 0 and (n is DYNAMIC or s <= n)
             for s, n in zip(slice_sizes, x.shape)
         ),
         "C21",
@@ -260,8 +261,8 @@ def kernel_gather(
     out: TensorSpec,
 ) -> Array:
     """result[batch, offset] = operand[clamp(start(batch)) + offset]."""
-    if DYNAMIC in slice_sizes:  # the whole of that dimension
-        slice_sizes = tuple(n if s == DYNAMIC else s for s, n in zip(slice_sizes, x.shape))
+    if has_unknown(slice_sizes):  # the whole of that dimension
+        slice_sizes = tuple(n if s is DYNAMIC else s for s, n in zip(slice_sizes, x.shape))
     starts = start_vectors(
         indices,
         index_vector_dim,
@@ -445,13 +446,13 @@ DIMENSION_NUMBERS: Final = Group(tuple(_NUMBERS), Struct("stablehlo.gather", _NU
 
 def write_gather(writer: Writer, instruction: Instruction) -> None:
     """A size that is not known must be asked for."""
-    if DYNAMIC in instruction.params["slice_sizes"]:
+    if has_unknown(instruction.params["slice_sizes"]):
         params = dict(instruction.params)
         sizes = params.pop("slice_sizes")
         result = instruction.results[0].spec
 
         def composed(x: Any, indices: Any) -> Any:
-            whole = as_vector([size_of(x, d) if n == DYNAMIC else n for d, n in enumerate(sizes)])
+            whole = as_vector([size_of(x, d) if n is DYNAMIC else n for d, n in enumerate(sizes)])
             return bind(lookup("dynamic_gather"), x, indices, whole, result=result, **params)
 
         writer.composed(instruction, composed)

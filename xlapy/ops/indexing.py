@@ -11,6 +11,7 @@ from xlapy.specs import (
     DYNAMIC,
     TensorSpec,
     as_ints,
+    has_unknown,
     require,
     require_array,
     require_dtype,
@@ -37,7 +38,7 @@ Ints = tuple[int, ...]
 
 def sliced_size(start: int, limit: int, stride: int) -> int:
     """ceil((limit - start) / stride)."""
-    return DYNAMIC if limit == DYNAMIC else -((start - limit) // stride)
+    return DYNAMIC if limit is DYNAMIC else -((start - limit) // stride)
 
 
 def infer_slice(
@@ -63,8 +64,8 @@ def kernel_slice(
     x: Array, *, start_indices: Ints, limit_indices: Ints, strides: Ints, out: TensorSpec
 ) -> Array:
     """result[i] = operand[start + i * stride]."""
-    if DYNAMIC in limit_indices:
-        limit_indices = tuple(n if b == DYNAMIC else b for b, n in zip(limit_indices, x.shape))
+    if has_unknown(limit_indices):
+        limit_indices = tuple(n if b is DYNAMIC else b for b, n in zip(limit_indices, x.shape))
         _require_within(start_indices, limit_indices, x.shape)
     return x[tuple([np.s_[a:b:s] for a, b, s in zip(start_indices, limit_indices, strides)])]
 
@@ -72,7 +73,7 @@ def kernel_slice(
 def _require_within(start_indices: Ints, limit_indices: Ints, shape: Ints) -> None:
     require(
         all(
-            a >= 0 and (n == DYNAMIC if b == DYNAMIC else a <= b and (n == DYNAMIC or b <= n))
+            a >= 0 and (n is DYNAMIC if b is DYNAMIC else a <= b and (n is DYNAMIC or b <= n))
             for a, b, n in zip(start_indices, limit_indices, shape)
         ),
         "C3",
@@ -84,14 +85,14 @@ def _require_within(start_indices: Ints, limit_indices: Ints, shape: Ints) -> No
 def write_slice(writer: Writer, instruction: Any) -> None:
     """A limit that is not known must be asked for."""
     params = instruction.params
-    if DYNAMIC in params["limit_indices"]:
+    if has_unknown(params["limit_indices"]):
         writer.composed(instruction, lambda x: _slice_any(x, **params))
     else:
         writer.declared(instruction)
 
 
 def _slice_any(x: Any, *, start_indices: Ints, limit_indices: Ints, strides: Ints) -> Any:
-    limits = [size_of(x, d) if n == DYNAMIC else n for d, n in enumerate(limit_indices)]
+    limits = [size_of(x, d) if n is DYNAMIC else n for d, n in enumerate(limit_indices)]
     sizes = [sliced_size(*e) for e in zip(start_indices, limit_indices, strides)]
     return bind(
         lookup("real_dynamic_slice"),
@@ -110,7 +111,9 @@ def transpose_slice(
     shape = x.spec.shape
     # The elements after the last one that was taken.
     high = tuple(
-        (0 if n == DYNAMIC == b and s == 1 else n - start - (m - 1) * s - 1) if m else n - start
+        (0 if n is DYNAMIC and b is DYNAMIC and s == 1 else n - start - (m - 1) * s - 1)
+        if m
+        else n - start
         for n, m, start, b, s in zip(shape, g.spec.shape, start_indices, limit_indices, strides)
     )
     return bind(
@@ -232,7 +235,7 @@ def infer_dynamic_slice(x: TensorSpec, *starts: TensorSpec, slice_sizes: Ints) -
         len(slice_sizes) == x.rank, "C2", f"slice_sizes must have {x.rank} entries", slice_sizes
     )
     require_shape(
-        all(s >= 0 and (n == DYNAMIC or s <= n) for s, n in zip(slice_sizes, x.shape)),
+        all(s >= 0 and (n is DYNAMIC or s <= n) for s, n in zip(slice_sizes, x.shape)),
         "C4",
         f"slice_sizes must be within the operand's {x.shape}",
         slice_sizes,
@@ -418,7 +421,7 @@ def infer_dynamic_update_slice(
     )
     require_starts(x, starts, ("I3", "C4", "C5"))
     require_shape(
-        all(n == DYNAMIC or m <= n for n, m in zip(x.shape, update.shape)),
+        all(n is DYNAMIC or m <= n for n, m in zip(x.shape, update.shape)),
         "C6",
         f"the update must be within the operand's {x.shape}",
         update.shape,

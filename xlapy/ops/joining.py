@@ -71,11 +71,11 @@ def infer_pad(
         interior_padding,
     )
     sizes = [
-        n if n == DYNAMIC else padded_size(n, *padding)
+        n if n is DYNAMIC else padded_size(n, *padding)
         for n, *padding in zip(x.shape, edge_padding_low, edge_padding_high, interior_padding)
     ]
     require_shape(
-        all(m == DYNAMIC or n >= 0 for n, m in zip(sizes, x.shape)),
+        all(m is DYNAMIC or n >= 0 for n, m in zip(sizes, x.shape)),
         "C4",
         "negative padding must not remove more than there is",
         (edge_padding_low, edge_padding_high),

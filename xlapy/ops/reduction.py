@@ -523,7 +523,7 @@ def _position(direction: str, operand: Any, output_type: Any, axis: int) -> Tens
     require_dtype(index.integer, "X1", "output_type must be an integer type", index)
     dim = as_axis(axis, spec.rank, "C4")
     size = spec.shape[dim]
-    if size != DYNAMIC:
+    if size is not DYNAMIC:
         require_shape(size > 0, "X1", f"axis {dim} must not be empty", spec)
         room = _iinfo(index).max
         require_dtype(size - 1 <= room, "X1", f"output_type must hold {size - 1}", index)

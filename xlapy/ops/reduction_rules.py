@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, final
 
 from xlapy.errors import NotDifferentiableError
-from xlapy.specs import DYNAMIC, TensorSpec
+from xlapy.specs import TensorSpec, has_unknown
 from xlapy.trace.autodiff import jvp_computation
 from xlapy.trace.builder import as_computation, trace
 from xlapy.trace.computation import Computation
@@ -46,7 +46,7 @@ def repeated(x: Any, like: Any, dimensions: Ints) -> Any:
     """A reduction's result along the dimensions of its operand that were reduced."""
     spec = like.spec
     kept = tuple(d for d in range(spec.rank) if d not in dimensions)
-    if DYNAMIC in spec.shape:
+    if has_unknown(spec.shape):
         return broadcast_any(x, spec.shape, kept, (like,))
     made = bind(lookup("broadcast_in_dim"), x, shape=spec.shape, broadcast_dimensions=kept)
     return sized_like(made, like)

@@ -175,7 +175,7 @@ def infer_scatter(
         u.shape,
     )
     require_shape(
-        all(n == DYNAMIC or m <= n for m, n in zip(window, room)),
+        all(n is DYNAMIC or m <= n for m, n in zip(window, room)),
         "C4",
         f"the window of the updates must be within {tuple(room)}",
         tuple(window),

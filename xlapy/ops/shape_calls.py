@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from xlapy.errors import ShapeError
-from xlapy.specs import DYNAMIC, TensorSpec, require
+from xlapy.specs import TensorSpec, has_unknown, require
 from xlapy.trace.codecs import STRING, Enum
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
@@ -88,7 +88,7 @@ def read_dynamic_rng_bit_generator(reader: Reader, operation: Any) -> Any:
     """rng_bit_generator of a shape that is known."""
     state, sizes = reader.operands(operation)
     spec: Any = reader.result_specs(operation)[1]
-    shape = spec.shape if DYNAMIC not in spec.shape else reader.sizes(sizes)
+    shape = spec.shape if not has_unknown(spec.shape) else reader.sizes(sizes)
     if shape is None:
         return None
     algorithm = Enum("rng_algorithm").parse(reader.attribute(operation, "rng_algorithm"))

@@ -16,6 +16,7 @@ from xlapy.specs import (
     as_axis,
     as_ints,
     as_shape,
+    has_unknown,
     parse_spec,
     require,
     require_array,
@@ -66,7 +67,7 @@ def infer_broadcast_in_dim(x: TensorSpec, *, shape: Ints, broadcast_dimensions: 
         return result
     # A dimension that varies is that of the result.
     require_shape(
-        all(n != DYNAMIC or d in dims for d, n in enumerate(shape)),
+        all(n is not DYNAMIC or d in dims for d, n in enumerate(shape)),
         "X1",
         "the sizes of new dimensions must be known",
         shape,
@@ -84,7 +85,7 @@ def kernel_broadcast_in_dim(
         sizes[d] = n
     if not out.is_static:
         shape = tuple(
-            n if d in out.dynamic or m == DYNAMIC else m
+            n if d in out.dynamic or m is DYNAMIC else m
             for d, (n, m) in enumerate(zip(sizes, shape))
         )
     return np.broadcast_to(x.transpose(order).reshape(sizes), shape)
@@ -131,7 +132,7 @@ def batch_broadcast_in_dim(
 def write_broadcast_in_dim(writer: Writer, instruction: Any) -> None:
     """The shape stands in the result's type; a size that is not known must be asked for."""
     shape, dims = instruction.params["shape"], instruction.params["broadcast_dimensions"]
-    if DYNAMIC in shape:
+    if has_unknown(shape):
         writer.composed(instruction, lambda x: broadcast_any(x, shape, dims))
     else:
         attribute = f"broadcast_dimensions = {I64_ARRAY.print(dims)}"
@@ -261,7 +262,7 @@ def broadcast(operand: Any, broadcast_sizes: int | Sequence[int]) -> Tensor:
 def infer_reshape(x: TensorSpec, *, shape: Ints) -> TensorSpec:
     """C2: the same number of elements."""
     require_array(x, "I1")
-    if not x.is_static or DYNAMIC in shape:
+    if not x.is_static or has_unknown(shape):
         return _infer_varying(x, shape)
     result = x.with_shape(shape)
     if result.size != x.size:
@@ -271,13 +272,13 @@ def infer_reshape(x: TensorSpec, *, shape: Ints) -> TensorSpec:
 
 def _infer_varying(x: TensorSpec, shape: Ints) -> TensorSpec:
     """C2 where one size varies: it goes into one dimension of the result, alone or multiplied by others."""
-    varying = [i for i, n in enumerate(x.shape) if i in x.dynamic or n == DYNAMIC]
+    varying = [i for i, n in enumerate(x.shape) if i in x.dynamic or n is DYNAMIC]
     require_shape(
         len(varying) <= 1, "X2", "at most one dimension must vary in size (move the others away)", x
     )
-    if DYNAMIC in x.shape or DYNAMIC in shape:
+    if has_unknown(x.shape) or has_unknown(shape):
         require_shape(
-            shape.count(DYNAMIC) <= 1 and DYNAMIC in x.shape,
+            shape.count(DYNAMIC) <= 1 and has_unknown(x.shape),
             "X2",
             "a size that is not known must come from one that is not known",
             shape,
@@ -316,7 +317,7 @@ def kernel_reshape(x: Array, *, shape: Ints, out: TensorSpec) -> Array:
 def write_reshape(writer: Writer, instruction: Any) -> None:
     """The shape stands in the result's type; a size that is not known must be computed."""
     shape = instruction.params["shape"]
-    if DYNAMIC in shape:
+    if has_unknown(shape):
         writer.composed(instruction, lambda x: _reshape_any(x, shape))
     else:
         writer.line("stablehlo.reshape", instruction)
@@ -325,10 +326,10 @@ def write_reshape(writer: Writer, instruction: Any) -> None:
 def _reshape_any(x: Any, shape: Ints) -> Any:
     """By dynamic_reshape: the size that is not known is what the others leave."""
     count = count_of(x, range(x.spec.rank))
-    others = math.prod(n for n in shape if n != DYNAMIC)
+    others = math.prod(n for n in shape if n is not DYNAMIC)
     if others > 1:
         count = bind(lookup("div"), count, constant_of(count.spec, others))
-    sizes = as_vector([count if n == DYNAMIC else n for n in shape])
+    sizes = as_vector([count if n is DYNAMIC else n for n in shape])
     return bind(lookup("dynamic_reshape"), x, sizes, result=x.spec.with_shape(shape))
 
 

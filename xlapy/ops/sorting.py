@@ -367,7 +367,7 @@ def infer_top_k(operand: TensorSpec, *, k: int, largest: bool) -> tuple[TensorSp
     require(not operand.dynamic, "X1", "the sizes must be known and not vary", operand)
     require_shape(operand.rank > 0, "X2", "the operand must have a dimension", operand)
     size = operand.shape[-1]
-    ok = type(k) is int and k >= 0 and (k <= size or size == DYNAMIC)
+    ok = type(k) is int and k >= 0 and (size is DYNAMIC or k <= size)
     require(ok, "X3", f"k must be in [0, {size}]", k)
     shape = (*operand.shape[:-1], k)
     return operand.with_shape(shape), TensorSpec(shape, "s32")

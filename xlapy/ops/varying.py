@@ -13,6 +13,7 @@ from xlapy.specs import (
     DYNAMIC,
     TensorSpec,
     as_shape,
+    has_unknown,
     require,
     require_array,
     require_dtype,
@@ -55,7 +56,7 @@ def checked(shape: Any, out: TensorSpec) -> Ints:
     """Sizes found at run time: they must be those that are known, or within their bounds."""
     sizes = tuple(int(n) for n in shape)
     fits = len(sizes) == out.rank and all(
-        n >= 0 and (m == DYNAMIC or n == m or (i in out.dynamic and n <= m))
+        n >= 0 and (m is DYNAMIC or n == m or (i in out.dynamic and n <= m))
         for i, (n, m) in enumerate(zip(sizes, out.shape))
     )
     require_shape(fits, "X3", f"the sizes must be those of the result {out}", sizes)
@@ -136,7 +137,7 @@ def with_sizes(x: Any, result: TensorSpec, size: Any) -> Any:
 
 def require_bounds(result: TensorSpec) -> None:
     """XLA needs a bound for each size."""
-    if DYNAMIC in result.shape:
+    if has_unknown(result.shape):
         raise UnsupportedOpError(
             f"sizes must be known or bounded for XLA; got a result {result}: run it on the interpreter, or give the"
             " program's arguments static shapes [X5]"
@@ -196,7 +197,7 @@ def composed_derivatives(
     def vjp(
         operands: Sequence[Any], cotangents: Sequence[Any], outs: Sequence[Any], **params: Any
     ) -> Sequence[Any]:
-        if of_any_size is not None and DYNAMIC in params["result"].shape:
+        if of_any_size is not None and has_unknown(params["result"].shape):
             back = of_any_size(cotangents[0], *operands, **params)
             return (back, *[None] * (len(operands) - 1))
         computation = _composed(lookup(name), operands, params)
@@ -237,7 +238,7 @@ def read_result(reader: Reader, operation: Any) -> TensorSpec:
 
 def known_shape(reader: Reader, sizes: Any, result: TensorSpec) -> Ints | None:
     """The shape of a declared result of any size, where its sizes follow from those of the arguments."""
-    if DYNAMIC not in result.shape:
+    if not has_unknown(result.shape):
         return None
     found = reader.sizes(sizes)
     if found is not None:
@@ -249,7 +250,7 @@ def known_amounts(
     reader: Reader, x: Any, amounts: Sequence[Any], result: TensorSpec
 ) -> list[Ints] | None:
     """As `known_shape`, of amounts that say what becomes of an array's sizes."""
-    if DYNAMIC not in result.shape or not x.spec.is_static:
+    if not has_unknown(result.shape) or not x.spec.is_static:
         return None
     found = [reader.sizes(a) for a in amounts]
     return None if None in found else [f for f in found if f is not None]

@@ -89,7 +89,7 @@ class Window:
     def counts(self, shape: Sequence[int]) -> Ints:
         """How many places the window has on an array (C15); unknown along sizes that are."""
         return tuple(
-            n if n == DYNAMIC else window_count(n, *each)
+            n if n is DYNAMIC else window_count(n, *each)
             for n, *each in zip(
                 shape,
                 self.sizes,
@@ -237,7 +237,7 @@ def _pairs_of(
         return ((0, 0),) * len(shape)
     pairs = []
     for n, w, s, b, d in zip(shape, sizes, strides, base, holes):
-        if n == DYNAMIC and w == s == 1:
+        if n is DYNAMIC and w == s == 1:
             pairs.append((0, 0))
             continue
         length = (n - 1) * b + 1 if n > 0 else 0

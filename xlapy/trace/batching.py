@@ -47,7 +47,7 @@ def replay_batched(
     """
     builder = current_builder()
     assert builder is not None
-    varies = size == DYNAMIC or any(
+    varies = size is DYNAMIC or any(
         b and 0 in getattr(a.spec, "dynamic", ())
         for a, b in zip(arguments, is_batched, strict=True)
     )

@@ -99,7 +99,7 @@ def _result(
         if type(spec) is not TensorSpec or dimension in spec.dynamic:
             return None
         size = spec.shape[dimension]
-        return None if size == DYNAMIC else np.array(size, np.int32)
+        return None if size is DYNAMIC else np.array(size, np.int32)
     if op.name == "call":
         number = maker.results.index(value)
         return _called(params["computation"], number, lambda n: known(maker.operands[n]))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
-from xlapy.specs import DYNAMIC, TensorSpec, require_shape
+from xlapy.specs import DYNAMIC, TensorSpec, has_unknown, require_shape
 from xlapy.trace.mode import bind
 from xlapy.trace.op import lookup
 from xlapy.trace.zeros import constant_of, zeros_of
@@ -28,7 +28,7 @@ _S32 = as_dtype("s32")
 def size_of(x: Any, dimension: int) -> Any:
     """The size of one dimension: an int where it is known, or an s32 scalar."""
     size = x.spec.shape[dimension]
-    if size == DYNAMIC or dimension in x.spec.dynamic:
+    if size is DYNAMIC or dimension in x.spec.dynamic:
         return bind(lookup("get_dimension_size"), x, dimension=dimension)
     return size
 
@@ -95,6 +95,8 @@ def constant_like(x: Any, value: bool | int | float | complex) -> Any:
 def filled_like(x: Any, value: bool | int | float | complex, dtype: DType) -> Any:
     """A constant of the shape of a tensor, and of its sizes, with an element type of its own."""
     spec: TensorSpec = x.spec
+    if spec.dtype is dtype and not spec.dynamic and type(spec.size) is int:
+        return constant_of(spec, value)
     if type(spec.size) is int:
         made = constant_of(TensorSpec(spec.shape, dtype), value)
         return sized_like(made, x) if spec.dynamic else made
@@ -132,12 +134,12 @@ def broadcast_any(
     """
     sizes: list[Any] = []
     for d, n in enumerate(shape):
-        found: Any = n if n != DYNAMIC else None
-        if found is None and d in dimensions and x.spec.shape[dimensions.index(d)] == DYNAMIC:
+        found: Any = n if n is not DYNAMIC else None
+        if found is None and d in dimensions and x.spec.shape[dimensions.index(d)] is DYNAMIC:
             found = size_of(x, dimensions.index(d))
         for y in like if found is None else ():
             own = d - len(shape) + y.spec.rank
-            if own >= 0 and y.spec.shape[own] == DYNAMIC:
+            if own >= 0 and y.spec.shape[own] is DYNAMIC:
                 found = size_of(y, own)
                 break
         require_shape(found is not None, "X1", "the sizes of new dimensions must be known", shape)
@@ -148,7 +150,7 @@ def broadcast_any(
 def broadcast_rows(x: Any, like: Any) -> Any:
     """An array repeated along a new first axis, as long as the first axis of another tensor."""
     shape = (like.spec.shape[0], *x.spec.shape)
-    if DYNAMIC not in shape:
+    if not has_unknown(shape):
         dimensions = tuple(range(1, len(shape)))
         x = bind(lookup("broadcast_in_dim"), x, shape=shape, broadcast_dimensions=dimensions)
         return _cut(x, size_of(like, 0), 0) if 0 in like.spec.dynamic else x

@@ -12,7 +12,7 @@ from xlapy import rounding
 from xlapy.dtypes import as_dtype
 from xlapy.errors import ArtifactError, UnsupportedOpError, XlapyError
 from xlapy.source import Location, Source
-from xlapy.specs import DYNAMIC, Spec, TensorSpec, TokenSpec, TupleSpec
+from xlapy.specs import DYNAMIC, Spec, TensorSpec, TokenSpec, TupleSpec, has_unknown
 from xlapy.tensor import Tensor
 from xlapy.trace.builder import XlaBuilder
 from xlapy.trace.codecs import Group
@@ -184,7 +184,7 @@ class Reader:
         """Whether a function takes arrays of any size."""
         if "?" not in str(self.functions[name].attributes["function_type"]):
             return False
-        return any(type(s) is TensorSpec and DYNAMIC in s.shape for s in self.signature(name)[0])
+        return any(type(s) is TensorSpec and has_unknown(s.shape) for s in self.signature(name)[0])
 
     def signature(self, name: str) -> tuple[list[Spec], list[Spec]]:
         """The declared specs of a function's parameters and results."""
@@ -345,7 +345,7 @@ class Reader:
 
     def _note(self, declared: Spec) -> None:
         """Mark the function that is being read as one over arrays of any size if it has such a one."""
-        if type(declared) is TensorSpec and DYNAMIC in declared.shape:
+        if type(declared) is TensorSpec and has_unknown(declared.shape):
             self._varies = True
 
     def operands(self, operation: Any) -> list[Tensor]:
@@ -485,7 +485,7 @@ def refines(found: Spec, declared: Spec) -> bool:
         and found.rank == declared.rank
         and not declared.is_static
         and all(
-            f == d or d == DYNAMIC or i in declared.dynamic
+            f == d or d is DYNAMIC or i in declared.dynamic
             for i, (f, d) in enumerate(zip(found.shape, declared.shape, strict=True))
         )
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from xlapy import rounding
 from xlapy.errors import ShapeError
-from xlapy.specs import DYNAMIC, TensorSpec, TupleSpec
+from xlapy.specs import TensorSpec, TupleSpec, has_unknown
 from xlapy.trace.host_arrays import as_array
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
@@ -20,7 +20,7 @@ __all__ = ["constant_of", "is_splat", "shared_constant", "zeros_of"]
 
 @functools.lru_cache(maxsize=4096)
 def _splat(spec: TensorSpec, value: Any, sign: Any = 1.0) -> np.ndarray[Any, Any]:
-    if not spec.is_static and DYNAMIC in spec.shape:
+    if not spec.is_static and has_unknown(spec.shape):
         raise ShapeError(f"a constant must have a known shape; got {spec} [X1]")
     with np.errstate(all="ignore"):
         return np.broadcast_to(rounding.astype(as_array(value), spec.dtype.numpy), spec.shape)
