@@ -17,7 +17,7 @@ from reference_process import reference_interpreter
 from reference_programs import IncomparableError, reference_program
 
 import xlapy
-from xlapy.backends.eager import put, run_computation
+from xlapy.backends.eager import common_placement, compile_checked, put
 from xlapy.specs import TensorSpec, TokenSpec, TupleSpec, parse_spec
 from xlapy.tensor import Tensor
 from xlapy.trace.autodiff import has_tangent
@@ -132,10 +132,10 @@ def computation_of(case: OpCase) -> Computation:
 def run(case: OpCase, backend: str) -> list[Array]:
     """The results on a backend."""
     with xlapy.use_backend(backend):
-        return [
-            t.numpy()
-            for t in run_computation(computation_of(case), [put(a) for a in arrays_of(case)])
-        ]
+        tensors = [put(a) for a in arrays_of(case)]
+        executable = compile_checked(computation_of(case), common_placement(tensors))
+        results = executable.execute([t.payload for t in tensors])
+        return [Tensor(p, r).numpy() for p, r in zip(executable.placed, results, strict=True)]
 
 
 def assert_same(actual: Array, expected: Array, tolerance: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,26 @@ def _from_front(x: Tensor, axis: int, name: str) -> Any:
     return bind(lookup("transpose"), x, permutation=order)
 
 
+def _lead(tensors: list[Tensor], axes: Sequence[Any], in_axes: Any, name: str) -> int:
+    """Bring the mapped axes of arguments to the front, and give the length that they have in common."""
+    sizes = set()
+    for i, (t, a) in enumerate(zip(tensors, axes, strict=True)):
+        if a is not None:
+            position = as_axis(a, t.ndim, what=f"{name}: in_axes")
+            sizes.add(t.shape[position])
+            tensors[i] = _to_front(t, position)
+    if len(sizes) == 1:
+        return sizes.pop()
+    what = (
+        "mapped axes must be of one length"
+        if sizes
+        else "at least one argument must have a mapped axis"
+    )
+    raise ShapeError(
+        f"{name}: {what}; got {[str(t.spec) for t in tensors]} with in_axes={shown(in_axes)} [X5]"
+    )
+
+
 def _vectorize(
     f: Callable[..., Any],
     args: tuple[Any, ...],
@@ -133,23 +153,7 @@ def _vectorize(
     # A token has no rows: it is the same for all examples.
     axes = [None if type(t.spec) is TokenSpec else a for t, a in zip(tensors, axes, strict=True)]
     flags = [a is not None for a in axes]
-    sizes = set()
-    for i, (t, a) in enumerate(zip(tensors, axes, strict=True)):
-        if a is None:
-            continue
-        position = as_axis(a, t.ndim, what=f"{name}: in_axes")
-        sizes.add(t.shape[position])
-        tensors[i] = _to_front(t, position)
-    if len(sizes) != 1:
-        what = (
-            "at least one argument must have a mapped axis"
-            if not sizes
-            else "mapped axes must be of one length"
-        )
-        raise ShapeError(
-            f"{name}: {what}; got {[str(t.spec) for t in tensors]} with in_axes={shown(in_axes)} [X5]"
-        )
-    (size,) = sizes
+    size = _lead(tensors, axes, in_axes, name)
     specs = [
         t.spec.with_shape(t.shape[1:]) if b else t.spec for t, b in zip(tensors, flags, strict=True)
     ]
@@ -177,21 +181,25 @@ def _vectorize(
     places = _spread(
         tuple(out_axes) if isinstance(out_axes, list) else out_axes, out_structure, "out_axes", name
     )
-    finished = []
-    for x, b, a in zip(results, batched, places, strict=True):
-        if type(x.spec) is TokenSpec:
-            finished.append(x)
-            continue
-        if a is None:
-            if b:
-                raise DTypeError(
-                    f"{name}: a result that varies must have an axis in out_axes; got None for {x.spec} [X5]"
-                )
-            finished.append(as_tensor(x) if is_weak(x) else Tensor(x.placed, x.payload))
-            continue
-        if not b:
-            first = tensors[flags.index(True)]
-            varies = size is DYNAMIC or 0 in first.spec.dynamic
-            x = broadcast_rows(x, first) if varies else broadcast_leading(x, size)
-        finished.append(_from_front(x, a, name))
+    first = tensors[flags.index(True)]
+    finished = [
+        _finished(x, b, a, first, size, name)
+        for x, b, a in zip(results, batched, places, strict=True)
+    ]
     return tree.unflatten(out_structure, finished)
+
+
+def _finished(x: Any, varies: bool, axis: Any, mapped: Tensor, size: int, name: str) -> Any:
+    """A result with its rows where they belong; `mapped` is an argument with as many."""
+    if type(x.spec) is TokenSpec:
+        return x
+    if axis is None:
+        if varies:
+            raise DTypeError(
+                f"{name}: a result that varies must have an axis in out_axes; got None for {x.spec} [X5]"
+            )
+        return as_tensor(x) if is_weak(x) else Tensor(x.placed, x.payload)
+    if not varies:
+        counted = size is DYNAMIC or 0 in mapped.spec.dynamic
+        x = broadcast_rows(x, mapped) if counted else broadcast_leading(x, size)
+    return _from_front(x, axis, name)

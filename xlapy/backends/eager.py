@@ -32,7 +32,6 @@ __all__ = [
     "common_placement",
     "compile_checked",
     "put",
-    "run_computation",
 ]
 
 #: how many shapes of arrays a place remembers
@@ -215,16 +214,6 @@ def compile_checked(
         computation = with_subnormals(computation)
     check_supported(computation, backend)
     return backend.compile(computation, options)
-
-
-def run_computation(
-    computation: Computation, tensors: Sequence[Tensor], placement: Placement | None = None
-) -> list[Tensor]:
-    """Compile and run a computation on concrete tensors, once; callers keep the executable if they need it again."""
-    where = placement or common_placement(tensors)
-    executable = compile_checked(computation, where)
-    results = executable.execute([t.payload for t in tensors])
-    return [Tensor(p, r) for p, r in zip(executable.placed, results, strict=True)]
 
 
 def put(x: Any, placement: Placement | None = None, dtype: Any = None) -> Tensor:
