@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from xlapy.backends.base import Backend, CompileOptions, Executable
 from xlapy.backends.eager import compile_checked
@@ -83,8 +82,7 @@ def _count(given: Any, what: str) -> int:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """The replicas and partitions that run a program together."""
 
     num_replicas: int

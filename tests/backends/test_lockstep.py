@@ -275,8 +275,9 @@ def test_the_first_error_reaches_the_caller(failing: int) -> None:
         y = ops.all_reduce(ops.python_callback(fail, [ops.replica_id(), x], "f64[2]"), ops.add)
         return ops.python_callback(note, [y], "f64[2]")
 
-    with pytest.raises(ZeroDivisionError, match="on purpose") as caught:
+    with pytest.raises(BackendError, match="got ZeroDivisionError: on purpose") as caught:
         run(function, rows(4), replicas=4)
+    assert type(caught.value.__cause__) is ZeroDivisionError
     assert caught.value.__notes__ == [f"in replica {failing}"]
     assert after == []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from xlapy.trace.computation import Computation
 
 __all__ = ["Backend", "Capabilities", "CompileOptions", "Executable"]
 
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
 
 @final
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
+class CompileOptions(NamedTuple):
     """How a computation is to be compiled; hashable.
 
     Attributes
@@ -42,8 +43,7 @@ class CompileOptions:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(NamedTuple):
     """What a backend cannot do.
 
     Attributes
@@ -76,11 +76,11 @@ class Capabilities:
         Whether subnormal numbers count as zeros; see `xlapy.backends.subnormals`.
     """
 
-    missing_ops: Mapping[str, str] = field(default_factory=dict)
+    missing_ops: Mapping[str, str] = _NONE
     missing_dtypes: frozenset[str] = frozenset()
-    scalar_regions: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    reductions: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    fewest_bits: Mapping[str, int] = field(default_factory=dict)
+    scalar_regions: Mapping[str, frozenset[str]] = _NONE
+    reductions: Mapping[str, frozenset[str]] = _NONE
+    fewest_bits: Mapping[str, int] = _NONE
     joint_reductions: bool = True
     mixed_precision: bool = True
     associative_scans: bool = True

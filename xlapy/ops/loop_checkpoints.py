@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from xlapy.trace.autodiff import vjp_computation
 from xlapy.trace.computation import Computation
@@ -32,8 +31,7 @@ from .trip_count import Slice
 __all__ = ["Checkpointed", "go_back_checkpointed", "run_checkpointed"]
 
 
-@dataclass(frozen=True)
-class Checkpointed:
+class Checkpointed(NamedTuple):
     """What the loop leaves for the way back."""
 
     rounds: Any

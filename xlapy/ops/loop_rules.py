@@ -14,8 +14,7 @@ Forward, a loop carries its tangents along. Backward there are two ways:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -42,8 +41,7 @@ Params = Mapping[str, Any]
 # --- the rules ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Counted:
+class _Counted(NamedTuple):
     """What `forward` leaves where the number of rounds is known."""
 
     rounds: int

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -31,8 +30,7 @@ WINDOW_CODECS: Final = {
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A window that moves over an array, in every dimension.
 
     Attributes
