@@ -163,3 +163,34 @@ def test_bits_of_constants(source: str, target: str) -> None:
     for function in (constant, argument):
         found = results(xlapy.compile(function), values)
         np.testing.assert_array_equal(*[np.ascontiguousarray(f).view(np.uint8) for f in found])
+
+
+# --- quotients ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f8e5m2", "f8e5m2fnuz", "f8e4m3fn"])
+def test_quotients_by_what_is_the_same_for_many(dtype: str) -> None:
+    """Also where the inverse is no number of the type, or has fewer bits."""
+    least = float(xlapy.finfo(dtype).smallest_normal)
+    most = float(xlapy.finfo(dtype).max)
+    numbers = [0.0, least / 4, least, 1e-5, 3e-3, 0.3, 1.0, 3.0, most / 3, most]
+    x = xlapy.asarray(numbers, dtype=dtype).numpy()
+    ways: list[Callable[[Any], Any]] = [
+        lambda x: x[:, None] / x,
+        lambda x: xlapy.stack([x / x[i] for i in range(len(numbers))]),
+        lambda x: xlapy.stack([x / float(v) for v in numbers if v]),
+        lambda x: xlapy.stack([x[7] / float(v) for v in numbers if v]),
+    ]
+    for way in ways:
+        first, *others = results(xlapy.compile(way), x)
+        for other in others:
+            np.testing.assert_array_equal(other.astype(np.float32), first.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32", "f64"])
+def test_quotients_by_large_constants(dtype: str) -> None:
+    large = float(xlapy.finfo(dtype).max) * 0.9
+    x = xlapy.full(3, large, dtype=dtype)
+    divisor = np.full(3, x.numpy()[0])
+    assert xlapy.compile(lambda x: x / divisor)(x).tolist() == [1.0] * 3
+    assert xlapy.compile(lambda x: x / float(divisor[0]))(x).tolist() == [1.0] * 3

@@ -5,7 +5,8 @@ real there. Of Hurwitz's zeta function and of polygamma it adds up the first nin
 right of zero, which they are not where the argument is less than that. And the logarithm of a power, x^y, is y log|x|
 there, even if there is no such power. Bits that are read as others, and these as others again, it reads in one step,
 which gives another shape; and the bits of constants in parts of less than a byte it reads wrong. Wide numbers it takes
-to narrow floats by way of f32, so that what lies next to a tie is rounded twice.
+to narrow floats by way of f32, so that what lies next to a tie is rounded twice. And where it divides by what is the
+same for many it multiplies by the inverse, which may be too large for the type, or too small: 0 / 1e-5 is nan in f16.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
 from xlapy.dtypes import DType, as_dtype
@@ -37,16 +39,18 @@ def with_exact_functions(computation: Computation) -> Computation:
                 return _log_of_power
             if before is not None and name == before.op.name and _widths(instruction, before):
                 return _apart
+        if name == "div":
+            return _quotient(instruction, made)
         return composition(instruction)
 
     return expand(computation, find, repeated=False)
 
 
 def _find_made(computation: Computation, made: dict[Value, Instruction]) -> None:
-    """Add what the powers of real numbers and the bits read as others are made by."""
+    """Add what is asked for here: how powers of real numbers, bits read as others and what is repeated are made."""
     for instruction in computation.instructions:
         name = instruction.op.name
-        if name in ("pow", "bitcast_convert_type"):
+        if name in ("pow", "bitcast_convert_type", "broadcast_in_dim", "constant"):
             spec: Any = instruction.results[0].spec
             if name != "pow" or spec.dtype.kind == "float":
                 made[instruction.results[0]] = instruction
@@ -64,6 +68,33 @@ def _apart(x: Any, **params: Any) -> Any:
     """Bits as others, and not as those of what they were before."""
     (kept,) = _call("optimization_barrier", x)
     return _call("bitcast_convert_type", kept, **params)
+
+
+def _quotient(
+    division: Instruction, made: Mapping[Value, Instruction]
+) -> Callable[..., Any] | None:
+    """A quotient that XLA would take for a product with an inverse that is no normal number of the type."""
+    spec: Any = division.operands[1].spec
+    source = made.get(division.operands[1])
+    if source is None or spec.dtype.kind != "float" or not spec.is_static:
+        return None
+    limits = _finfo(spec.dtype.numpy)
+    least, most = float(limits.smallest_normal), float(limits.max)
+    if most < _LARGEST_DIVISOR:
+        return _quotient_in_f32
+    while source is not None and source.op.name == "broadcast_in_dim":
+        source = made.get(source.operands[0])
+    # Of arrays XLA's product is left as it is, for such divisors are rare there, and it is faster.
+    if source is None or source.op.name != "constant" or not spec.rank:
+        return None
+    size = np.abs(np.asarray(source.params["value"]).astype(np.float64))
+    far = np.isfinite(size) & (size > 0) & ((size < max(least, 1 / most)) | (size > 1 / least))
+    return _quotient_by_hidden if far.any() else None
+
+
+def _quotient_by_hidden(x: Any, y: Any) -> Any:
+    (kept,) = _call("optimization_barrier", y)
+    return _call("div", x, kept)
 
 
 def composition(instruction: Instruction) -> Callable[..., Any] | None:
@@ -221,6 +252,12 @@ def _in_f32(function: Callable[..., Any]) -> Callable[..., Any]:
         return _call("convert_element_type", function(*wide), dtype=dtype)
 
     return run
+
+
+_finfo: Any = ml_dtypes.finfo
+_quotient_in_f32 = _in_f32(lambda x, y: _call("div", x, y))
+#: whose inverse is the smallest normal number of f32
+_LARGEST_DIVISOR: Final = 2.0**126
 
 
 # --- bits -------------------------------------------------------------------------------------------------------------
