@@ -11,7 +11,7 @@ from agreement import BACKENDS
 
 import xlapy
 from xlapy import ops
-from xlapy.errors import BackendError, ConstraintError, ShapeError
+from xlapy.errors import BackendError, ConstraintError, DTypeError, ShapeError
 
 ANY = "f32[?,4]"
 W = np.arange(12, dtype=np.float32).reshape(4, 3) / 7
@@ -272,3 +272,26 @@ def test_nothing_is_counted_from_a_bound(program: Callable[[Any], Any]) -> None:
             pytest.raises(ShapeError, match="along an axis of known size"),
         ):
             xlapy.compile(run)(xlapy.ones((6, 4)), 3)
+
+
+def test_a_program_for_sizes_up_to_a_bound() -> None:
+    """Outside a trace it takes arrays that are not larger; within one they are brought to the bound."""
+    exported = xlapy.export(lambda x: normalized(x, 0).sum(axis=1), "f32[<=8,4]")
+    loaded = xlapy.from_stablehlo(exported.serialize())
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    for count in (1, 5, 8):
+        given = xlapy.asarray(x[:count])
+        expected = np.asarray(normalized(given, 0).sum(axis=1))
+        found = np.asarray(loaded(x[:count], backend="interpreter"))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        for backend in BACKENDS:
+            with xlapy.use_backend(backend):
+                given = xlapy.asarray(x[:count])
+                ours = xlapy.grad(lambda v: (loaded(v) ** 2).sum())(given)
+                plain = xlapy.grad(lambda v: (normalized(v, 0).sum(axis=1) ** 2).sum())(given)
+                np.testing.assert_allclose(
+                    np.asarray(ours), np.asarray(plain), rtol=2e-3, atol=2e-4
+                )
+    for call in (loaded, xlapy.compile(lambda v: loaded(v).sum())):
+        with pytest.raises(DTypeError, match=r"argument 0 must be f32\[<=8,4\]; got f32\[9,4\]"):
+            call(np.ones((9, 4), np.float32))

@@ -19,7 +19,9 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind, current_builder
 from xlapy.trace.op import lookup
 from xlapy.trace.simplify import eliminate_dead
+from xlapy.trace.sizes import size_of
 from xlapy.trace.stablehlo_reader import Reader, from_stablehlo_module, refines
+from xlapy.trace.zeros import constant_of, zeros_of
 
 __all__ = ["ImportedFunction", "from_stablehlo"]
 
@@ -110,7 +112,8 @@ class ImportedFunction:
             self._check(tensors)
             if self._any_size is not None:
                 return self._any_size.of([t.spec for t in tensors])._call(tensors, backend)
-            outs = bind(lookup("call"), *tensors, computation=self.computation)
+            operands = [_up_to_bound(t, s) for t, s in zip(tensors, specs, strict=True)]
+            outs = bind(lookup("call"), *operands, computation=self.computation)
             return outs[0] if len(outs) == 1 else outs
         placement = self._placement(args, backend)
         tensors = [self._tensor(x, s, placement) for x, s in zip(args, specs, strict=True)]
@@ -147,7 +150,9 @@ class ImportedFunction:
 
     def _check(self, tensors: Sequence[Tensor]) -> None:
         for i, (t, spec) in enumerate(zip(tensors, self._specs, strict=True)):
-            if t.placed.spec != spec and not refines(t.placed.spec, spec):
+            given = t.placed.spec
+            fits = given == spec or (refines(given, spec) and _within_bounds(given, spec))
+            if not fits:
                 raise DTypeError(
                     f"{self.__name__}: argument {i} must be {spec}; got {t.placed.spec} [X1]"
                 )
@@ -204,6 +209,30 @@ class AnySizeProgram:
                     raise
                 found = self._known[key] = ImportedFunction(computation)
             return found
+
+
+def _within_bounds(given: Any, spec: Any) -> bool:
+    return all(given.shape[d] <= spec.shape[d] for d in spec.dynamic)
+
+
+def _up_to_bound(x: Tensor, spec: Any) -> Tensor:
+    """An array whose size is known, or has a lower bound, as one that varies up to the bound of a parameter."""
+    for d in getattr(spec, "dynamic", ()):
+        known, bound = x.shape[d], spec.shape[d]
+        if d in x.spec.dynamic and known == bound:
+            continue
+        size = size_of(x, d)
+        if known < bound:
+            high = tuple([bound - known if i == d else 0 for i in range(x.ndim)])
+            none = (0,) * x.ndim
+            zero = zeros_of(TensorSpec((), x.dtype))
+            x = bind(
+                lookup("pad"), x, zero,
+                edge_padding_low=none, edge_padding_high=high, interior_padding=none,
+            )  # fmt: skip
+        length = size if type(size) is Tensor else constant_of(TensorSpec((), "s32"), size)
+        x = bind(lookup("set_dimension_size"), x, length, dimension=d, varies=True)
+    return x
 
 
 def _as_spec(x: Any, spec: Spec) -> Any:
