@@ -117,6 +117,9 @@ def test_explain_names_the_attributes_that_changed():
     assert str(model.scaled(ONE)[0]) == "-0.0"
     model.weight = xlapy.ones(2)
     model.scaled(ONE)
+    for _ in range(2):
+        model.layer.gain = float("nan")
+        model.scaled(ONE)
     first, *lines = Scaled.scaled.explain().splitlines()
     assert "self.weight: f32[5000], " in first
     assert "self.layers[0].gain: static 1.0" in first
@@ -125,6 +128,7 @@ def test_explain_names_the_attributes_that_changed():
         "self.settings['scale'] changed from static 2.0 to static 0.0",
         "self.settings['scale'] changed from static 2.0 to static -0.0",
         "self.weight changed from f32[5000] to f32[2]",
+        "self.layer.gain changed from static 3.0 to static nan",
     ]
 
 

@@ -314,13 +314,13 @@ def _tangent(found: dict[Value, Any], builder: XlaBuilder, result: Tensor) -> An
 
 
 def _match(t: Tensor, x: Tensor, what: str, name: str) -> Tensor:
-    """A tangent or cotangent of the spec of its primal; of a scalar it may be another float or an integer."""
+    """A tangent or cotangent of the spec of its primal; of a scalar's it may have another float's type."""
     if t.spec is not x.spec:
         if (
             type(t.spec) is TensorSpec
             and t.shape == ()
             and x.shape == ()
-            and t.dtype.kind in ("float", "int", "uint")
+            and t.dtype.real
             and x.dtype.real
         ):
             converted: Tensor = bind(lookup("convert_element_type"), t, dtype=x.dtype)

@@ -7,6 +7,7 @@ import functools
 import sys
 import types
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 import numpy as np
@@ -34,6 +35,14 @@ def static_key(value: Any) -> Any:
     if kind is tuple or kind is frozenset:
         return kind, kind(static_key(v) for v in value)
     return kind, value
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A value that does not count where descriptions are compared, as nan equals nothing: its key does."""
+
+    value: Any = field(compare=False)
 
 
 def describe_object(instance: Any) -> tuple[list[Any], Any]:
@@ -97,7 +106,7 @@ def _describe(x: Any, path: str, leaves: list[Any], seen: dict[int, int]) -> Any
         leaves.append(x)
         return _LEAF
     if isinstance(x, type):  # of a class method
-        return ("static", static_key(x), x)
+        return ("static", static_key(x), _Held(x))
     if path == "self" or _is_plain_object(x):
         if id(x) in seen:
             return ("again", seen[id(x)])
@@ -120,14 +129,14 @@ def _describe(x: Any, path: str, leaves: list[Any], seen: dict[int, int]) -> Any
             f"an attribute of a compiled method's object must be hashable or made of tensors; got"
             f" {type(x).__name__} for {path} [X1]"
         ) from None
-    return ("static", static_key(x), x)
+    return ("static", static_key(x), _Held(x))
 
 
 _LEAF: Final = ("leaf",)
 
 
 def parts_of(description: Any, path: str = "self") -> Iterator[tuple[str, Any]]:
-    """Where each tensor and each static value of a described object is found, and its own description."""
+    """Where each tensor and each static value of a described object is found: ("leaf",) or ("static", value)."""
     what, *rest = description
     if what == "object":
         for name, part in rest[1]:
@@ -135,7 +144,9 @@ def parts_of(description: Any, path: str = "self") -> Iterator[tuple[str, Any]]:
     elif what == "container":
         for place, part in zip(tree.paths(rest[0], path), rest[1], strict=True):
             yield from parts_of(part, place)
-    elif what != "again":
+    elif what == "static":
+        yield path, (what, rest[1].value)
+    elif what == "leaf":
         yield path, description
 
 
@@ -171,7 +182,7 @@ def _rebuild(
         return copy
     if what == "container":
         return tree.unflatten(rest[0], [_rebuild(p, leaves, made) for p in rest[1]])
-    return rest[1]
+    return rest[1].value
 
 
 def require_unchanged(name: str, before: Sequence[tuple[Any, dict[str, Any]]]) -> None:

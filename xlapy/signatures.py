@@ -134,7 +134,7 @@ def described(signature: Signature, paths: Sequence[str], place: str) -> dict[st
             continue
         for path, part in parts_of(value):
             if part[0] == "static":
-                found[path] = f"static {part[2]!r}"
+                found[path] = f"static {part[1]!r}"
     found[_PLACE] = place
     return found
 
