@@ -77,6 +77,27 @@ def test_division_by_what_is_found_to_be_zero(name: str) -> None:
     np.testing.assert_array_equal(*found)
 
 
+POWERS: dict[str, Callable[[Any], Any]] = {
+    "minus_one": lambda x: ops.pow(x, -1),
+    "computed": lambda x: ops.pow(x, ops.neg(ops.constant(np.int32(1)))),
+    "minus_three": lambda x: ops.pow(x, -3),
+    "two": lambda x: ops.pow(x, 2),
+    "of_constants": lambda x: ops.pow(
+        ops.neg(ops.broadcast(ops.constant(np.int32(1)), (3000,))), ops.constant(np.int32(-1))
+    ),
+    "of_folded_constants": lambda x: (lambda y: ops.pow(y, y))(
+        ops.reduce(ops.constant([-1, 0, 3]), ops.constant(-1), ops.and_, ())
+    ),
+}
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_negative_powers_of_integers(name: str) -> None:
+    x = np.array([3, -5, -1, 0, 1, 2], np.int32)
+    found = [np.asarray(xlapy.compile(POWERS[name], backend=b)(x)) for b in BACKENDS]
+    np.testing.assert_array_equal(*found)
+
+
 LARGE = np.resize(np.array([0.0, -0.0, 1.0, -1.0, np.nan, np.inf], np.float32), 3000)
 BYTES = np.resize(np.arange(-128, 128, dtype=np.int8), 3000)
 

@@ -113,6 +113,7 @@ def bad_batched(
 
 ERRORS: list[ErrorCase] = [
     bad("I1", ("token[]", "s32[2,1]")),
+    bad("X3", ("f32[<=4,3]", "s32[2,1]")),
     bad("I2", ("f32[4,3]", "f32[2,1]")),
     bad("I2", ("f32[4,3]", "(s32[2,1])")),
     bad("C1", offset_dims=(0, 1)),

@@ -265,3 +265,13 @@ def test_smallest(backend: str) -> None:
     found = back(np.array([[10.0, 20.0, 30.0]]))
     found = found[0] if isinstance(found, tuple) else found
     assert found.numpy().tolist() == [[0, 10, 30, 20]]
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "pjrt:cpu"])
+def test_sums_of_powers_of_two(backend: str) -> None:
+    """Their type has no zero to begin with; a derivative sums what was repeated."""
+    x = np.array([1, 2, 4, 1], ml_dtypes.float8_e8m0fnu)
+    with xlapy.use_backend(backend):
+        assert float(ops.reduce_sum(x).numpy()) == 8
+        repeated = xlapy.vjp(lambda y: ops.broadcast(y, (4,)), x[0])[1](x)
+        assert float(repeated[0].numpy()) == 8

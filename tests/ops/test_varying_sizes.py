@@ -58,6 +58,8 @@ BOXES = ops.GatherDimensionNumbers((1, 2), (), (0,), 1)
 PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "cut": cut,
     "slice_all": lambda x, n: ops.slice(cut(x, n), [0, 1], [8, 3]),
+    "slice_rows": lambda x, n: ops.slice(cut(x, n), [0, 0], [6, 3]),
+    "slice_steps": lambda x, n: ops.slice(cut(x, n), [2, 1], [7, 3], [2, 1]),
     "rev_other": lambda x, n: ops.rev(cut(x, n), [1]),
     "rev": lambda x, n: ops.rev(cut(x, n), [0]),
     "transpose": lambda x, n: ops.transpose(cut(x, n), (1, 0)),
@@ -170,7 +172,7 @@ def test_reads_back(name: str) -> None:
 @pytest.mark.parametrize("backend", ["interpreter", "pjrt:cpu"])
 @pytest.mark.parametrize(
     "name",
-    ["cut", "concatenate", "concatenate_several", "pad_other", "transpose", "dynamic_broadcast_in_dim",
+    ["cut", "slice_steps", "concatenate", "concatenate_several", "pad_other", "transpose", "dynamic_broadcast_in_dim",
         "dynamic_pad_known_size", "real_dynamic_slice", "real_dynamic_slice_known_size", "dynamic_gather",
         "dynamic_pad_bounded", "dynamic_conv", "dynamic_conv_known_size"],
 )  # fmt: skip

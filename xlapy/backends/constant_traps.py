@@ -58,6 +58,8 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
     folded = fold_constants(computation)
     constant = lookup("constant")
     known: dict[Value, Any] = {}
+    #: all numbers that are in an array, for those that hold constants several times as well
+    repeated: dict[Value, Any] = {}
     #: what depends on constants alone
     fixed: set[Value] = set()
     names: dict[Value, Value] = {}
@@ -65,7 +67,10 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
     changed = folded is not computation
     for instruction in folded.instructions:
         if instruction.op is constant:
-            known[instruction.results[0]] = instruction.params["value"]
+            (value,) = instruction.results
+            known[value] = repeated[value] = instruction.params["value"]
+        elif instruction.op.name == "broadcast_in_dim" and instruction.operands[0] in repeated:
+            repeated[instruction.results[0]] = repeated[instruction.operands[0]]
         params = _params(instruction.params, done)
         if params is not instruction.params or any(v in names for v in instruction.operands):
             operands = tuple([names.get(v, v) for v in instruction.operands])
@@ -75,7 +80,8 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
             arrays = _computed(instruction, known)
             if arrays is not None:
                 for value, array in zip(instruction.results, arrays, strict=True):
-                    known[value] = array
+                    known[value] = repeated[value] = array
+                    fixed.add(value)
                     made.append(
                         Instruction(constant, (), {"value": array}, (value,), instruction.source)
                     )
@@ -86,6 +92,10 @@ def _without_traps(computation: Computation, done: dict[Computation, Computation
             if instruction.operands[0] in fixed:
                 # For arrays of varying size there are no barriers.
                 instruction = _hidden(instruction, made, 0)
+            changed = True
+        elif _may_be_negative_power(instruction, fixed, repeated):
+            # Of x to the power of -1 it makes 1 / x, and of constants to negative powers 0.
+            instruction = _hidden(instruction, made, 1)
             changed = True
         elif _depends_on_constants(instruction, fixed):
             if _is_trap(instruction):
@@ -117,6 +127,18 @@ def _depends_on_constants(instruction: Instruction, fixed: Set[Value]) -> bool:
         or is_communicating(instruction.op.kernel)
         or has_side_effect(instruction)
     )
+
+
+def _may_be_negative_power(
+    instruction: Instruction, fixed: Set[Value], numbers: Mapping[Value, Any]
+) -> bool:
+    """Whether an integer is raised to what XLA may find to be a negative constant."""
+    spec = instruction.results[0].spec
+    if instruction.op.name != "pow" or type(spec) is not TensorSpec or spec.dtype.kind != "int":
+        return False
+    exponent = instruction.operands[1]
+    found = numbers.get(exponent)
+    return exponent in fixed and (found is None or bool(np.any(found < 0)))
 
 
 def _is_trap(instruction: Instruction) -> bool:

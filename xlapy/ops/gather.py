@@ -67,8 +67,9 @@ def infer_gather(
     slice_sizes: Ints,
     indices_are_sorted: bool,
 ) -> TensorSpec:
-    """C1 to C23."""
+    """C1 to C23. Places are held to the bounds of what varies on XLA, and to the sizes by the kernel (X3)."""
     require_array(x, "I1")
+    require_shape(not x.dynamic, "X3", "the operand's sizes must not vary", x)
     require_array(start_indices, "I2", "start_indices")
     indices = start_indices
     require_dtype(
@@ -534,7 +535,8 @@ def gather(
     Raises
     ------
     ConstraintError, ShapeError
-        [C1] to [C21] If the dimension numbers do not fit together, or a slice is larger than the operand.
+        [C1] to [C21] If the dimension numbers do not fit together, or a slice is larger than the operand; [X3] if the
+        operand's sizes vary.
 
     Notes
     -----

@@ -228,8 +228,9 @@ def require_starts(x: TensorSpec, starts: Sequence[Any], labels: tuple[str, str,
 
 
 def infer_dynamic_slice(x: TensorSpec, *starts: TensorSpec, slice_sizes: Ints) -> TensorSpec:
-    """C2 to C5."""
+    """C2 to C5. Of what is not held XLA would read foreign memory (X3)."""
     require_array(x, "I1")
+    require_shape(not x.dynamic, "X3", "the operand's sizes must not vary", x)
     require_starts(x, starts, ("I2", "C2", "C3"))
     require(
         len(slice_sizes) == x.rank, "C2", f"slice_sizes must have {x.rank} entries", slice_sizes
@@ -386,7 +387,7 @@ def dynamic_slice(operand: Any, start_indices: Any, size_indices: int | Sequence
     ConstraintError
         [C2] Unless there is one for each dimension.
     ShapeError
-        [C4] If the box is larger than the operand.
+        [C4] If the box is larger than the operand; [X3] if the operand's sizes vary.
 
     Notes
     -----
@@ -410,9 +411,11 @@ def dynamic_slice(operand: Any, start_indices: Any, size_indices: int | Sequence
 def infer_dynamic_update_slice(
     x: TensorSpec, update: TensorSpec, *starts: TensorSpec
 ) -> TensorSpec:
-    """C2 to C6."""
+    """C2 to C6, and X3 as of dynamic_slice."""
     require_array(x, "I1")
     require_array(update, "I2", "the update")
+    for what, spec in (("the operand", x), ("the update", update)):
+        require_shape(not spec.dynamic, "X3", f"the sizes of {what} must not vary", spec)
     require_dtype(
         x.dtype is update.dtype, "C2", "the update must have the operand's type", update.dtype
     )
@@ -514,7 +517,7 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any) -> Tenso
     DTypeError
         [C2] If the element types differ; [I3], [C5] unless the start indices are integers of one type.
     ShapeError
-        [C3], [C6] If the update has other dimensions, or is larger than the operand.
+        [C3], [C6] If the update has other dimensions, or is larger than the operand; [X3] if sizes vary.
     ConstraintError
         [C4] Unless there is a start index for each dimension.
 

@@ -97,6 +97,12 @@ def kernel_pad(
         padded_size(n, *padding)
         for n, *padding in zip(x.shape, edge_padding_low, edge_padding_high, interior_padding)
     ]
+    require_shape(
+        min(shape, default=0) >= 0,
+        "C4",
+        "negative padding must not remove more than there is",
+        x.shape,
+    )
     result = np.full(shape, value, x.dtype)
     source, target = [], []
     for n, m, low, interior in zip(x.shape, shape, edge_padding_low, interior_padding):

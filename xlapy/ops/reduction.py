@@ -33,6 +33,7 @@ from xlapy.trace.stablehlo_reader import Reader
 from xlapy.trace.zeros import constant_of, shared_constant
 
 from .bit_kernels import NARROW_INT_BITS
+from .forms import converted
 from .reduction_rules import batch_reduce, reduce_derivatives, tree
 from .rules import body_name
 from .scalar_bodies import in_types_of, on_arrays, require_fold, scalar_body, scalar_operation
@@ -342,6 +343,9 @@ def _reduce_by(name: str, x: Any, axes: Any) -> Tensor:
         result: Tensor = x
         return result
     dtype = spec.dtype
+    if name == "add" and dtype.name == "f8e8m0fnu":  # it has no zero to begin with
+        narrow: Tensor = converted(_reduce_by(name, converted(x, as_dtype("f32")), dims), dtype)
+        return narrow
     results = bind(
         reduce_op, x, identity(name, dtype), body=scalar_operation(name, dtype), dimensions=dims
     )
