@@ -138,7 +138,10 @@ def _tiny_gamma(instruction: Instruction, operands: Sequence[Any], result: Array
     name = instruction.op.name
     info = ml_dtypes.finfo(as_dtype(result.dtype).numpy)
     tiny = np.asarray(np.abs(wide(operands[-1])) < float(info.smallest_normal))
-    return tiny & (wide(operands[0]) == 0) if name == "polygamma" else tiny
+    if name != "polygamma":
+        return tiny
+    order = np.abs(wide(operands[0]))
+    return np.asarray((tiny & (order == 0)) | ((order > 0) & (order < float(info.smallest_normal))))
 
 
 #: functions that XLA computes alike on both sides of a branch cut, whatever the sign of the zero says
@@ -155,9 +158,9 @@ def _on_a_cut(instruction: Instruction, operands: Sequence[Any], result: Array) 
 def _lost_zeta(instruction: Instruction, operands: Sequence[Any], result: Array) -> Array | None:
     order, q = wide(operands[0]), wide(operands[1])
     info = np.finfo(np.float64 if result.dtype == np.float64 else np.float32)
-    # The first term, q^-order, is nothing in this type.
-    size = np.log(np.maximum(np.abs(q), 1.0))
-    lost = size * (order + 1) > -np.log(float(info.smallest_normal))
+    # The first term, q^-order, is nothing in this type, or too large for it.
+    size = np.abs(np.log(np.where(q == 0, 1.0, np.abs(q))))
+    lost = (size * (order + 1) > -np.log(float(info.smallest_normal))) | np.isposinf(order)
     if instruction.op.name == "polygamma":
         lost |= order > (169 if result.dtype == np.float64 else 33)
     return np.asarray(lost)
@@ -272,6 +275,12 @@ NOT_IN_HLO = (
     "is out of range for literal's primitive type C64",
     # XLA converts all algorithms of products but one to StableHLO.
     "which jaxlib does not convert to StableHLO",
+)
+
+#: what XLA refuses to compile
+NOT_COMPILED = (
+    # Products that it takes for elementwise ones, such as outer products, have no algorithms on the CPU.
+    "Algorithm not supported by the ElementalIrEmitter",
 )
 
 #: operations that are read as something else than what was written, with the same values
