@@ -118,6 +118,12 @@ def test_functions_keep_their_derivatives_at_the_edges(name: str, x: Any) -> Non
         np.testing.assert_allclose(slopes(loaded), slopes(function), rtol=1e-6)
 
 
+def test_functions_of_arrays_of_any_size_keep_their_derivatives() -> None:
+    loaded = xlapy.from_stablehlo(xlapy.export(ops.erfc, "f32[?]").serialize())
+    slopes = xlapy.grad(lambda x: xlapy.sum(loaded(x)))(EDGES)
+    np.testing.assert_allclose(slopes.numpy(), -2 / np.sqrt(np.pi) * np.exp(-(EDGES**2)), rtol=1e-6)
+
+
 def test_remainders_and_next_numbers_keep_their_derivatives() -> None:
     for function in (xlapy.remainder, xlapy.fmod, ops.next_after):
         loaded = xlapy.export(function, "f32[]", "f32[]").load()
@@ -146,6 +152,13 @@ def test_a_composite_is_the_function_of_its_name_only_where_it_fits() -> None:
     text = program.replace("NAME", "chlo.erfc").replace("ATTRIBUTES", "")
     loaded = xlapy.from_stablehlo(text.replace("BODY", finite).replace("RESULT", "2xi1"))
     assert loaded(np.float32([1, np.inf])).tolist() == [True, False]
+    pair = """
+    func.func private @made(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+      return %x, %x : tensor<2xf32>, tensor<2xf32> }
+    func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %y:2 = stablehlo.composite "chlo.erfc" %x {decomposition = @made} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+      return %y#1 : tensor<2xf32> }"""
+    assert xlapy.from_stablehlo(pair)(np.float32([1, 2])).tolist() == [1, 2]
     named = xlapy.from_stablehlo(text.replace("BODY", negated).replace("RESULT", "2xf32"))
     assert [i.op.name for i in named.computation.instructions] == ["erfc"]
 

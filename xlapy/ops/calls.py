@@ -16,7 +16,7 @@ from xlapy.trace.computation import Computation
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, by_hlo_name, register
 from xlapy.trace.stablehlo import Writer, constant_text
-from xlapy.trace.stablehlo_reader import Reader
+from xlapy.trace.stablehlo_reader import Reader, refines
 
 from .branch_rules import call_ad
 from .control_batching import batch_call
@@ -192,7 +192,10 @@ def read_composite_call(reader: Reader, operation: Any) -> Any:
         except (XlapyError, TypeError):  # another function of that name, maybe of more operands
             pass
         else:
-            if [result.spec] == reader.result_specs(operation):
+            declared = reader.result_specs(operation)
+            if [result.spec] == declared or (
+                len(declared) == 1 and refines(result.spec, declared[0])
+            ):
                 return result
     function = reader.text(operation, "decomposition").lstrip("@").strip('"')
     return bind(
