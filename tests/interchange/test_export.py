@@ -156,7 +156,8 @@ def test_a_composite_is_the_function_of_its_name_only_where_it_fits() -> None:
     func.func private @made(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
       return %x, %x : tensor<2xf32>, tensor<2xf32> }
     func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-      %y:2 = stablehlo.composite "chlo.erfc" %x {decomposition = @made} : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+      %y:2 = stablehlo.composite "chlo.erfc" %x {decomposition = @made}
+        : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
       return %y#1 : tensor<2xf32> }"""
     assert xlapy.from_stablehlo(pair)(np.float32([1, 2])).tolist() == [1, 2]
     named = xlapy.from_stablehlo(text.replace("BODY", negated).replace("RESULT", "2xf32"))
