@@ -160,3 +160,14 @@ def test_computations_within_are_changed_once() -> None:
     assert inner[0] is inner[1]
     assert isinstance(inner[0], Computation)
     assert inner[0] is not body
+
+
+def test_calls_without_results() -> None:
+    """Derivatives call computations of which nothing is kept."""
+
+    def program(x: Any) -> Any:
+        return xlapy.vjp(xlapy.compile(lambda y: ops.constant(np.float32(2))), x)[1](np.float32(1))
+
+    for backend in BACKENDS:
+        found = xlapy.compile(program, backend=backend)(np.ones(3, np.float32))
+        assert found[0].tolist() == [0, 0, 0]

@@ -133,10 +133,11 @@ def _may_be_negative_power(
     instruction: Instruction, fixed: Set[Value], numbers: Mapping[Value, Any]
 ) -> bool:
     """Whether an integer is raised to what XLA may find to be a negative constant."""
-    spec = instruction.results[0].spec
-    if instruction.op.name != "pow" or type(spec) is not TensorSpec or spec.dtype.kind != "int":
+    if instruction.op.name != "pow":
         return False
     exponent = instruction.operands[1]
+    if type(exponent.spec) is not TensorSpec or exponent.spec.dtype.kind != "int":
+        return False
     found = numbers.get(exponent)
     return exponent in fixed and (found is None or bool(np.any(found < 0)))
 
