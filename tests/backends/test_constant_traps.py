@@ -164,10 +164,11 @@ def test_computations_within_are_changed_once() -> None:
 
 def test_calls_without_results() -> None:
     """Derivatives call computations of which nothing is kept."""
+    inner = trace(lambda y: (), ["f32[3]"]).computation
 
     def program(x: Any) -> Any:
-        return xlapy.vjp(xlapy.compile(lambda y: ops.constant(np.float32(2))), x)[1](np.float32(1))
+        bind(registry["call"], x, computation=inner)
+        return ops.neg(x)
 
-    for backend in BACKENDS:
-        found = xlapy.compile(program, backend=backend)(np.ones(3, np.float32))
-        assert found[0].tolist() == [0, 0, 0]
+    computation = trace(program, ["f32[3]"]).computation
+    assert without_traps(computation) is computation
