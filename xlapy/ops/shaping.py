@@ -67,7 +67,7 @@ def infer_broadcast_in_dim(x: TensorSpec, *, shape: Ints, broadcast_dimensions: 
         return result
     # A dimension that varies is that of the result.
     require_shape(
-        all(n is not DYNAMIC or d in dims for d, n in enumerate(shape)),
+        all(n != DYNAMIC or d in dims for d, n in enumerate(shape)),
         "X1",
         "the sizes of new dimensions must be known",
         shape,
@@ -85,7 +85,7 @@ def kernel_broadcast_in_dim(
         sizes[d] = n
     if not out.is_static:
         shape = tuple(
-            n if d in out.dynamic or m is DYNAMIC else m
+            n if d in out.dynamic or m == DYNAMIC else m
             for d, (n, m) in enumerate(zip(sizes, shape))
         )
     return np.broadcast_to(x.transpose(order).reshape(sizes), shape)
@@ -326,10 +326,10 @@ def write_reshape(writer: Writer, instruction: Any) -> None:
 def _reshape_any(x: Any, shape: Ints) -> Any:
     """By dynamic_reshape: the size that is not known is what the others leave."""
     count = count_of(x, range(x.spec.rank))
-    others = math.prod(n for n in shape if n is not DYNAMIC)
+    others = math.prod(n for n in shape if n != DYNAMIC)
     if others > 1:
         count = bind(lookup("div"), count, constant_of(count.spec, others))
-    sizes = as_vector([count if n is DYNAMIC else n for n in shape])
+    sizes = as_vector([count if n == DYNAMIC else n for n in shape])
     return bind(lookup("dynamic_reshape"), x, sizes, result=x.spec.with_shape(shape))
 
 
