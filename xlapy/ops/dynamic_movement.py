@@ -22,6 +22,7 @@ from xlapy.tensor import Tensor
 from xlapy.trace.builder import lift
 from xlapy.trace.mode import bind
 from xlapy.trace.op import Hlo, Op, lookup, register
+from xlapy.trace.sizes import whole
 from xlapy.trace.stablehlo_reader import Reader
 
 from .forms import part, reshaped
@@ -361,7 +362,7 @@ def compose_real_dynamic_slice(
         starts, limits, steps = (tuple(k) for k in known if k is not None)
         return bind(lookup("slice"), x, start_indices=starts, limit_indices=limits, strides=steps)
     add, mul = lookup("add"), lookup("mul")
-    made = x
+    made = whole(x)
     for d, size in enumerate(result.shape):
         counted = _counted(size)
         place = bind(
