@@ -144,7 +144,7 @@ class TensorSpec:
             self = object.__new__(cls)
             self.shape, self.dtype, self.dynamic = key
             self.rank = len(self.shape)
-            known = [d for d in self.shape if d != DYNAMIC]
+            known = [d for d in self.shape if d is not DYNAMIC]
             self.size = math.prod(known)
             if self.size and len(known) < len(self.shape):
                 self.size = DYNAMIC
@@ -170,7 +170,7 @@ class TensorSpec:
 
     def __repr__(self) -> str:
         dims = (
-            "?" if d == DYNAMIC else f"<={d}" if i in self.dynamic else str(d)
+            "?" if d is DYNAMIC else f"<={d}" if i in self.dynamic else str(d)
             for i, d in enumerate(self.shape)
         )
         return f"{self.dtype.name}[{','.join(dims)}]"
@@ -247,7 +247,7 @@ Spec: TypeAlias = TensorSpec | TupleSpec | TokenSpec
 
 def _mlir_type(spec: TensorSpec) -> str:
     dims = "".join(
-        "?x" if d == DYNAMIC or i in spec.dynamic else f"{d}x" for i, d in enumerate(spec.shape)
+        "?x" if d is DYNAMIC or i in spec.dynamic else f"{d}x" for i, d in enumerate(spec.shape)
     )
     bounds = ""
     if spec.dynamic:

@@ -189,12 +189,13 @@ def spread(
 ) -> Tensor:
     """The tensor along some dimensions of a shape, repeated along the others; `like` as for `broadcast_to_shape`."""
     result: Tensor
-    if has_unknown(shape):
+    varying = [y for y in (x, *like) if not y.spec.is_static]
+    if varying and has_unknown(shape):
         result = broadcast_any(x, shape, dimensions, like)
         return result
     result = bind(lookup("broadcast_in_dim"), x, shape=shape, broadcast_dimensions=dimensions)
-    for y in like:
-        if not y.spec.is_static and y.shape == shape:
+    for y in varying:
+        if y.shape == shape:
             result = _sized(result, [y])
     return result
 
@@ -223,8 +224,8 @@ def meet(x: Any, y: Any) -> tuple[Tensor, Tensor]:
         if spec.rank or not is_weak(y):
             dtype = weak_dtype(x, spec.dtype)
             return filled_like(y, x, dtype), convert(y, dtype)
-    x, y = broadcast_together(*promoted(x, y))
-    return x, y
+    x, y = promoted(x, y)
+    return _together(x, y)
 
 
 def meet_inexact(x: Any, y: Any) -> tuple[Tensor, Tensor]:
@@ -235,8 +236,20 @@ def meet_inexact(x: Any, y: Any) -> tuple[Tensor, Tensor]:
             return x, y
     lifted = [operand(v) for v in (x, y)]
     dtype = inexact_dtype(result_dtype(*lifted))
-    x, y = broadcast_together(*[at_dtype(v, dtype) for v in lifted])
-    return x, y
+    x, y = (at_dtype(v, dtype) for v in lifted)
+    return _together(x, y)
+
+
+def _together(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Two tensors repeated to one shape."""
+    a, b = x.spec, y.spec
+    if not (a.is_static and b.is_static):
+        x, y = broadcast_together(x, y)
+        return x, y
+    if a.shape == b.shape:
+        return x, y
+    shape = broadcast_shapes(a.shape, b.shape)
+    return broadcast_to_shape(x, shape), broadcast_to_shape(y, shape)
 
 
 def meet_all(*xs: Any) -> list[Tensor]:

@@ -132,7 +132,7 @@ def batch_broadcast_in_dim(
 def write_broadcast_in_dim(writer: Writer, instruction: Any) -> None:
     """The shape stands in the result's type; a size that is not known must be asked for."""
     shape, dims = instruction.params["shape"], instruction.params["broadcast_dimensions"]
-    if has_unknown(shape):
+    if not instruction.results[0].spec.is_static and has_unknown(shape):
         writer.composed(instruction, lambda x: broadcast_any(x, shape, dims))
     else:
         attribute = f"broadcast_dimensions = {I64_ARRAY.print(dims)}"
@@ -262,9 +262,11 @@ def broadcast(operand: Any, broadcast_sizes: int | Sequence[int]) -> Tensor:
 def infer_reshape(x: TensorSpec, *, shape: Ints) -> TensorSpec:
     """C2: the same number of elements."""
     require_array(x, "I1")
-    if not x.is_static or has_unknown(shape):
+    if not x.is_static:
         return _infer_varying(x, shape)
     result = x.with_shape(shape)
+    if not result.is_static:
+        return _infer_varying(x, shape)
     if result.size != x.size:
         require_shape(False, "C2", f"the shape must have the operand's {x.size} elements", shape)
     return result
@@ -317,7 +319,7 @@ def kernel_reshape(x: Array, *, shape: Ints, out: TensorSpec) -> Array:
 def write_reshape(writer: Writer, instruction: Any) -> None:
     """The shape stands in the result's type; a size that is not known must be computed."""
     shape = instruction.params["shape"]
-    if has_unknown(shape):
+    if not instruction.results[0].spec.is_static and has_unknown(shape):
         writer.composed(instruction, lambda x: _reshape_any(x, shape))
     else:
         writer.line("stablehlo.reshape", instruction)
